@@ -1,0 +1,129 @@
+"""The clock: one heap of timers and one task for a whole tree.
+
+Floor: above errors. The rule: a timer is a callback at a time of Trio's clock; it belongs to whoever set it,
+who cancels it; a cancelled timer never fires.
+
+A cancel scope with a deadline round each ask costs more than the ask itself, so all deadlines of a tree (asks,
+backoff, stop deadlines, watchdogs, `ctx.after`) share one heap. Cancelling is lazy: the entry stays and is
+skipped; when more than half of the heap is dead it is rebuilt, so that a million answered asks leave nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Final
+
+import attrs
+import trio
+
+__all__ = ["Timer", "TimerQueue", "TimerStatistics"]
+
+_REBUILD_FROM: Final = 64
+
+
+class Timer:
+    """One appointment. `cancel()` may be called at any time, also twice."""
+
+    __slots__ = ("_queue", "_seq", "callback", "when")
+
+    def __init__(
+        self, queue: TimerQueue, when: float, seq: int, callback: Callable[[], object]
+    ) -> None:
+        self._queue = queue
+        self._seq = seq
+        self.when = when
+        """Time of Trio's clock at which it fires."""
+        self.callback: Callable[[], object] | None = callback
+
+    @property
+    def active(self) -> bool:
+        """True until it has fired or was cancelled."""
+        return self.callback is not None
+
+    def cancel(self) -> None:
+        """It will not fire; nothing happens if it has."""
+        if self.callback is not None:
+            self.callback = None
+            self._queue.one_died()
+
+    def __lt__(self, other: Timer) -> bool:
+        return self.when < other.when or (self.when == other.when and self._seq < other._seq)
+
+    def __repr__(self) -> str:
+        return f"<Timer at {self.when:.6g}{'' if self.active else ' (done)'}>"
+
+
+@attrs.frozen(kw_only=True)
+class TimerStatistics:
+    """Counts of one queue."""
+
+    active: int
+    """Timers that will fire."""
+    fired: int
+    """Callbacks called so far."""
+
+
+class TimerQueue:
+    """The timers of a tree. `run()` is its one task; without it nothing fires."""
+
+    __slots__ = ("_dead", "_heap", "_scope", "_seq", "fired")
+
+    def __init__(self) -> None:
+        self._heap: list[Timer] = []
+        self._seq = 0
+        self._dead = 0
+        self._scope: trio.CancelScope | None = None
+        self.fired = 0
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback()` at `when` (seconds of Trio's clock). It must not raise and must not block."""
+        self._seq += 1
+        timer = Timer(self, when, self._seq, callback)
+        heappush(self._heap, timer)
+        if self._heap[0] is timer and self._scope is not None:
+            self._scope.deadline = when
+        return timer
+
+    def one_died(self) -> None:
+        """Called by `Timer.cancel`: count it, and rebuild when most entries are dead."""
+        self._dead += 1
+        if self._dead > _REBUILD_FROM and self._dead * 2 > len(self._heap):
+            self._heap = [timer for timer in self._heap if timer.callback is not None]
+            heapify(self._heap)
+            self._dead = 0
+
+    async def run(self) -> None:
+        """Fire what is due, in order of time, ties in order of setting; for ever, until cancelled."""
+        while True:
+            with trio.CancelScope(deadline=self._next()) as self._scope:
+                await trio.sleep_forever()
+            self._scope = None
+            self.fire_due(trio.current_time())
+
+    def fire_due(self, now: float) -> None:
+        """Fire every timer due at `now`. A timer set meanwhile for `now` waits for the next turn."""
+        due: list[Timer] = []
+        while self._heap and self._heap[0].when <= now:
+            due.append(heappop(self._heap))
+        for timer in due:
+            callback, timer.callback = timer.callback, None
+            if callback is None:
+                self._dead -= 1
+            else:
+                self.fired += 1
+                callback()
+
+    def _next(self) -> float:
+        while self._heap and self._heap[0].callback is None:
+            heappop(self._heap)
+            self._dead -= 1
+        return self._heap[0].when if self._heap else inf
+
+    def statistics(self) -> TimerStatistics:
+        """Counts so far."""
+        return TimerStatistics(active=len(self._heap) - self._dead, fired=self.fired)
+
+    def __repr__(self) -> str:
+        return f"<TimerQueue {len(self._heap) - self._dead} active>"

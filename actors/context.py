@@ -1,0 +1,283 @@
+"""Context: what a run is handed.
+
+Floor: above registry, routing, timers, watching. The rule: everything here belongs to one run and ends with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import Protocol
+
+import trio
+
+from actors.mailbox import NOTHING, Mailbox
+from actors.ref import ActorRef, Answer, Ask, Ref
+from actors.registry import Registry
+from actors.timers import Reminder
+from actors.watching import Watch, Watches
+
+__all__ = ["Busy", "Context", "Host"]
+
+
+class Host(Protocol):
+    """What a context needs from whoever keeps the run alive."""
+
+    def run_is_set_up(self) -> None:
+        """The run has come as far as to work, as seen from outside it."""
+
+    def run_is_ready(self) -> None:
+        """The run itself said that it can work."""
+
+    def run_is_idle(self) -> None:
+        """The last `busy` block of the run ended."""
+
+    def stop_self(self) -> None:
+        """The run asks to be stopped, without waiting."""
+
+    def find(self, name: str) -> Ref:
+        """An actor of the tree by path, name or registered name."""
+        ...
+
+    def stop_deadline(self) -> float:
+        """Until when clean-up may take, in seconds of Trio's clock."""
+        ...
+
+    @property
+    def registry(self) -> Registry:
+        """The tree's names and groups."""
+        ...
+
+    @property
+    def watches(self) -> Watches:
+        """The tree's watches."""
+        ...
+
+
+class Busy:
+    """The block `with ctx.busy():`, work that a stop lets finish."""
+
+    __slots__ = ("_ctx",)
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def __enter__(self) -> None:
+        self._ctx.busy_blocks += 1
+
+    def __exit__(self, *_: object) -> None:
+        ctx = self._ctx
+        ctx.busy_blocks -= 1
+        if ctx.stopping and not ctx.busy_blocks:
+            ctx.host.run_is_idle()
+
+
+class Context:
+    """One run's view of its world.
+
+    Attributes:
+        path: where it is in the tree, such as `shop/orders/0`.
+        name: the worker's name.
+        replica: which replica of the worker, from 0.
+        run: which run of this replica, from 1.
+        mailbox: the replica's queue; it outlives the run.
+        stopping: true once the run has been asked to stop.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_idle",
+        "_reminders",
+        "alive",
+        "asking",
+        "beat_at",
+        "busy_blocks",
+        "deferred",
+        "draining",
+        "host",
+        "mailbox",
+        "name",
+        "one_at_a_time",
+        "path",
+        "replica",
+        "run",
+        "stopping",
+        "task",
+    )
+
+    def __init__(
+        self, host: Host, mailbox: Mailbox, *, path: str, name: str, replica: int, run: int
+    ) -> None:
+        self.host = host
+        self.mailbox = mailbox
+        self.path = path
+        self.name = name
+        self.replica = replica
+        self.run = run
+        self.stopping = False
+        self.draining = False
+        self.alive = True
+        self.one_at_a_time = False
+        self.task: trio.lowlevel.Task | None = None
+        self.asking: list[Ask] | None = None
+        self.busy_blocks = 0
+        self.beat_at: float | None = None
+        self.deferred: list[Ask] | None = None
+        self._asked: Ask | None = None
+        self._idle: set[trio.CancelScope] | None = None
+        self._reminders: list[Reminder] | None = None
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def started(self) -> None:
+        """Say that this run can work. Needed when the spec says `ready="signal"`; harmless otherwise."""
+        self.host.run_is_ready()
+
+    def heartbeat(self) -> None:
+        """Say that this run makes progress. Needed at least every `watchdog` seconds, if the spec has one."""
+        self.beat_at = trio.current_time()
+
+    def busy(self) -> Busy:
+        """`with ctx.busy():` marks work in hand: a stop lets the block finish, until the stop deadline."""
+        return Busy(self)
+
+    def stop(self) -> None:
+        """Ask for the end of this run, as an operator's stop would, and do not wait for it."""
+        self.host.stop_self()
+
+    async def sleep(self, seconds: float) -> bool:
+        """Sleep, but not longer than until a stop is asked for. True if the whole time has passed."""
+        if not seconds >= 0:
+            raise ValueError(f"seconds must be 0 or more, not {seconds!r}")
+        if self.stopping:
+            await trio.lowlevel.checkpoint()
+            return False
+        if self._idle is None:
+            self._idle = set()
+        end = trio.current_time() + seconds
+        with trio.CancelScope() as scope:
+            self._idle.add(scope)
+            try:
+                await trio.sleep_until(end)
+            finally:
+                self._idle.discard(scope)
+        return not scope.cancelled_caught
+
+    # -- messages --------------------------------------------------------------------------------
+
+    @property
+    def ref(self) -> ActorRef:
+        """This actor's own address."""
+        return ActorRef(self.mailbox)
+
+    @property
+    def deadline(self) -> float:
+        """Until when the caller of the ask in hand waits, in seconds of Trio's clock; inf if nobody does."""
+        item = self.mailbox.in_hand
+        return item.deadline if isinstance(item, Ask) else inf
+
+    def answer_later(self) -> Answer:
+        """Take over the ask in hand: what `handle` returns is ignored, `send()` on the result answers.
+
+        Raises:
+            RuntimeError: no ask is in hand.
+        """
+        item = self.mailbox.in_hand
+        if not isinstance(item, Ask):
+            raise RuntimeError(f"{self.path} has no ask in hand to answer later")
+        self._asked = item
+        if self.deferred is None:
+            self.deferred = []
+        self.deferred[:] = [ask for ask in self.deferred if ask.task is not None]
+        self.deferred.append(item)
+        return Answer(item)
+
+    def taken_over(self, ask: Ask) -> bool:
+        """True if the handler will answer `ask` later. Called by the receive loop."""
+        asked, self._asked = self._asked, None
+        return asked is ask
+
+    def after(self, seconds: float, message: object) -> Reminder:
+        """Send `message` to this actor in `seconds`, if this run still lives then."""
+        return self._remind(message, seconds, None)
+
+    def every(self, seconds: float, message: object, *, first: float | None = None) -> Reminder:
+        """Send `message` to this actor every `seconds`, while this run lives; the first after `first` or `seconds`."""
+        return self._remind(message, seconds if first is None else first, seconds)
+
+    def _remind(self, message: object, delay: float, period: float | None) -> Reminder:
+        reminder = Reminder(self.mailbox, message, delay=delay, period=period, alive=self._is_alive)
+        if self._reminders is None:
+            self._reminders = []
+        self._reminders[:] = [old for old in self._reminders if old.active]
+        self._reminders.append(reminder)
+        return reminder
+
+    # -- others ----------------------------------------------------------------------------------
+
+    def find(self, name: str) -> Ref:
+        """The address of another actor: a path, a worker's name, or a registered name.
+
+        Raises:
+            NoSuchActor: none, or several, have it; the message lists them.
+        """
+        return self.host.find(name)
+
+    def register(self, name: str) -> None:
+        """Take a name for as long as this run lives.
+
+        Raises:
+            NameTaken: another actor has it.
+        """
+        self.host.registry.register(name, self.ref)
+
+    def join(self, group: str) -> None:
+        """Join a group for as long as this run lives."""
+        self.host.registry.join(group, self.ref)
+
+    def members(self, group: str) -> tuple[ActorRef, ...]:
+        """The members of a group now."""
+        return self.host.registry.members(group)
+
+    def watch(self, target: ActorRef) -> Watch:
+        """Be told by a `Down` message when the run of `target` ends; at once if it has none."""
+        watch = Watch(target, self.mailbox, self._is_alive)
+        run = target.mailbox.run
+        self.host.watches.add(watch, run=getattr(run, "run", 0), alive=run is not None)
+        return watch
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that carries path and run as extra fields."""
+        return logging.LoggerAdapter(
+            logging.getLogger(f"supervision.worker.{self.name}"),
+            {"actor_path": self.path, "actor_run": self.run},
+        )
+
+    # -- for whoever hosts the run ---------------------------------------------------------------
+
+    def in_work(self) -> bool:
+        """True while a stop must wait: a busy block, or an actor's message in hand, or a drain under way."""
+        if self.busy_blocks:
+            return True
+        if not self.one_at_a_time:
+            return False
+        return self.mailbox.in_hand is not NOTHING or (self.draining and bool(self.mailbox.queue))
+
+    def wake_idle(self) -> None:
+        """End `ctx.sleep` at once: a stop was asked for."""
+        for scope in self._idle or ():
+            scope.cancel()
+
+    def end(self) -> None:
+        """The run has ended: cancel all that belongs to it."""
+        self.alive = False
+        for reminder in self._reminders or ():
+            reminder.cancel()
+        self._reminders = None
+
+    def _is_alive(self) -> bool:
+        return self.alive
+
+    def __repr__(self) -> str:
+        return f"<Context {self.path} run {self.run}{' stopping' if self.stopping else ''}>"

@@ -1,0 +1,128 @@
+"""Dead letters: what could not be delivered or handled, and why.
+
+Floor: above events. The rule: nothing the library discards is invisible; memory is bounded, counts are not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import attrs
+
+from actors.events import Event, Stream
+
+__all__ = ["DeadLetter", "DeadLettered", "DeadLetterStatistics", "DeadLetters", "LateReply"]
+
+DEFAULT_KEPT: Final = 1000
+
+
+@attrs.frozen(kw_only=True)
+class DeadLetter:
+    """One message that nobody handled to the end."""
+
+    path: str
+    """Whose mailbox it was in."""
+    message: object
+    """The message itself, as it was sent."""
+    reason: str
+    """`failed`, `poison`, `interrupted`, `stopped` or `dropped`."""
+    time: float
+    """Seconds of Trio's clock."""
+    run: int = 0
+    """The run that had it in hand; 0 if none had."""
+    error: BaseException | None = None
+    """What its handler raised."""
+    deliveries: int = 0
+    """How often a handler was given it."""
+
+
+@attrs.frozen(kw_only=True)
+class DeadLettered(Event):
+    """A message went to the dead letters."""
+
+    level: ClassVar[str] = "warning"
+    reason: str
+    error: BaseException | None = None
+    deliveries: int = 0
+
+    def sentence(self) -> str:
+        why = f" ({self.error!r})" if self.error is not None else ""
+        return f"a message to {self.path} went to the dead letters: {self.reason}{why}"
+
+
+@attrs.frozen(kw_only=True)
+class LateReply(Event):
+    """An answer came when nobody waited for it any more; it was discarded."""
+
+    level: ClassVar[str] = "warning"
+
+    def sentence(self) -> str:
+        return f"{self.path} answered an ask whose caller was gone; the answer was discarded"
+
+
+@attrs.frozen(kw_only=True)
+class DeadLetterStatistics:
+    """Counts of one tree's dead letters."""
+
+    total: int
+    """All since the start."""
+    kept: int
+    """Those that can still be looked at."""
+    by_reason: dict[str, int]
+    """The total, split by reason."""
+
+
+class DeadLetters:
+    """The bounded list of a tree: the newest `keep` letters, and counts of all.
+
+    Args:
+        events: where a `DeadLettered` is reported for each.
+        keep: how many letters to hold; older ones are forgotten, their count is not.
+    """
+
+    __slots__ = ("_by_reason", "_events", "_kept", "total")
+
+    def __init__(self, events: Stream, keep: int = DEFAULT_KEPT) -> None:
+        if keep < 0:
+            raise ValueError(f"keep must be at least 0, not {keep}")
+        self._events = events
+        self._kept: deque[DeadLetter] = deque(maxlen=keep)
+        self._by_reason: dict[str, int] = {}
+        self.total = 0
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keep `letter` and report it."""
+        self.total += 1
+        self._kept.append(letter)
+        self._by_reason[letter.reason] = self._by_reason.get(letter.reason, 0) + 1
+        self._events.emit(
+            DeadLettered,
+            letter.path,
+            letter.run,
+            reason=letter.reason,
+            error=letter.error,
+            deliveries=letter.deliveries,
+        )
+
+    def drain(self) -> list[DeadLetter]:
+        """Take all kept letters out, oldest first, for instance to send them again."""
+        taken = list(self._kept)
+        self._kept.clear()
+        return taken
+
+    def statistics(self) -> DeadLetterStatistics:
+        """Counts so far."""
+        return DeadLetterStatistics(
+            total=self.total, kept=len(self._kept), by_reason=dict(self._by_reason)
+        )
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        return iter(tuple(self._kept))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __repr__(self) -> str:
+        return f"<DeadLetters {len(self._kept)} kept of {self.total}>"

@@ -1,0 +1,537 @@
+"""The mailbox: a bounded queue with one reader, which outlives the runs that read it.
+
+Floor: above events, clock, deadletters. Theory:
+
+* A channel pays one scheduler pass a message. Here the reader drains what is there (`actor.py`) and a sender only
+  appends, waking the reader if it sleeps; so the price of a message is a deque's.
+* A waiting sender's message is moved into the queue by whoever makes room, never by the sender when it wakes. So
+  a cancelled sender has either sent or not, and no wake-up can be lost. A cancelled reader takes nothing: items
+  are popped by a running reader only.
+* Most messages lie in the queue bare. Those that need more (an ask, a timer's tick, a traced or redelivered message)
+  lie there as a `Letter`.
+* Accounting, true between any two checkpoints:
+  `sent = handled + rejected + dropped + dead_lettered + queued + in hand`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from math import inf
+from typing import Final
+
+import attrs
+import outcome
+import trio
+from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
+
+from actors.deadletters import DeadLetter, DeadLetters
+from actors.errors import ActorStopped, HandlerFailed, MailboxFull
+from actors.events import Stream
+from actors.options import choice, count, flag
+from actors.clock import TimerQueue
+
+__all__ = ["Letter", "Mailbox", "MailboxSpec", "MailboxStatistics", "Office", "Overflow"]
+
+
+class Overflow(StrEnum):
+    """What a full mailbox does with one more message."""
+
+    WAIT = "wait"
+    """`tell` waits for room; `tell_nowait` raises `MailboxFull`."""
+    REJECT = "reject"
+    """Both raise `MailboxFull`."""
+    DROP_OLDEST = "drop_oldest"
+    """The oldest queued message is dropped and counted."""
+    DROP_NEWEST = "drop_newest"
+    """The new message is dropped and counted."""
+
+
+_DROPS: Final = (Overflow.DROP_OLDEST, Overflow.DROP_NEWEST)
+
+
+def _capacity(_: object, field: attrs.Attribute[float], value: float) -> None:
+    if isinstance(value, bool) or not (value == inf or (isinstance(value, int) and value >= 0)):
+        raise ValueError(
+            f"mailbox {field.name} must be a whole number of messages, 0 or more, or math.inf, not {value!r}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class MailboxSpec:
+    """How the mailbox of each replica behaves."""
+
+    capacity: float = attrs.field(
+        default=1024,
+        validator=_capacity,
+        metadata={"doc": "messages it holds; 0 hands over, inf is unbounded"},
+    )
+    overflow: Overflow = attrs.field(
+        default=Overflow.WAIT,
+        converter=choice(Overflow),
+        metadata={"doc": "what a full mailbox does"},
+    )
+    redeliver: int = attrs.field(
+        default=0,
+        validator=count,
+        metadata={"doc": "times a message in hand at a failure is given again before it is poison"},
+    )
+    drain: bool = attrs.field(
+        default=False,
+        validator=flag,
+        metadata={"doc": "on stop, handle what is queued within the shutdown deadline"},
+    )
+
+
+@attrs.frozen(kw_only=True)
+class MailboxStatistics:
+    """One look at a mailbox."""
+
+    capacity: float
+    """Messages it may hold."""
+    queued: int
+    """Messages waiting now."""
+    in_hand: int
+    """1 while a handler works on one."""
+    peak: int
+    """The largest `queued` a reader ever found."""
+    sent: int
+    """Messages offered to it: the sum of all below and of those queued and in hand."""
+    handled: int
+    """Handlers that came to their end."""
+    rejected: int
+    """Refused with an error to the sender."""
+    dropped: int
+    """Dropped by the overflow policy, skipped because their asker was gone, or ticks of an ended run."""
+    skipped: int
+    """The part of `dropped` that were asks of a caller who was gone or late."""
+    dead_lettered: int
+    """Gone to the dead letters."""
+    waiting: int
+    """Senders waiting for room."""
+
+
+class Letter:
+    """A message that carries more than itself."""
+
+    __slots__ = ("context", "deliveries", "message")
+
+    def __init__(self, message: object, context: object = None, deliveries: int = 0) -> None:
+        self.message = message
+        self.context = context
+        """Where it was sent from (a trace context), or None."""
+        self.deliveries = deliveries
+        """How often a handler was given it."""
+
+    def stale(self) -> bool:
+        """True if nobody wants it handled any more."""
+        return False
+
+    def returned(self, error: Exception) -> bool:
+        """Hand `error` to a sender who waits; False if nobody does and it should be kept."""
+        return False
+
+    @property
+    def waits(self) -> bool:
+        """True if its sender waits for what becomes of it."""
+        return False
+
+
+@attrs.define(eq=False)
+class Office:
+    """What all mailboxes of one tree share."""
+
+    events: Stream = attrs.field(factory=Stream)
+    timers: TimerQueue = attrs.field(factory=TimerQueue)
+    letters: DeadLetters = attrs.field(
+        default=attrs.Factory(lambda self: DeadLetters(self.events), takes_self=True)
+    )
+    capture: Callable[[], object] | None = None
+    """Returns the sender's trace context, or None; itself None while nobody traces."""
+    around: Callable[[Mailbox, object], AbstractContextManager[object]] | None = None
+    """Wraps the handling of one item; None while nobody traces."""
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Final = _Nothing()
+"""What is in hand while nothing is."""
+
+
+class Mailbox:
+    """The queue of one replica. Senders use an `ActorRef`; a run reads it.
+
+    An async function that is a worker reads its own with `await ctx.mailbox.receive()` or `async for`.
+    """
+
+    __slots__ = (
+        "capacity",
+        "closed",
+        "dead_lettered",
+        "drop",
+        "dropped",
+        "handled",
+        "in_hand",
+        "office",
+        "path",
+        "peak",
+        "queue",
+        "reader",
+        "redeliver",
+        "rejected",
+        "run",
+        "sent",
+        "skipped",
+        "ticks",
+        "waiters",
+    )
+
+    def __init__(self, path: str, spec: MailboxSpec, office: Office) -> None:
+        self.path = path
+        self.office = office
+        self.capacity = spec.capacity
+        self.drop = spec.overflow
+        self.redeliver = spec.redeliver
+        self.queue: deque[object] = deque()
+        self.waiters: OrderedDict[object, object] | None = None  # task, or an ask itself -> item
+        self.reader: trio.lowlevel.Task | None = None
+        self.run: object = None
+        """The run that reads it now (a `Context`), or None between runs."""
+        self.in_hand: object = NOTHING
+        self.closed: str | None = None
+        """Why nobody will read it again; None while it is open."""
+        self.ticks = 0
+        self.sent = self.handled = self.rejected = self.dropped = self.skipped = 0
+        self.dead_lettered = self.peak = 0
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    def put_nowait(self, item: object) -> None:
+        """Queue `item`, or do what the overflow policy says.
+
+        Raises:
+            MailboxFull: no room, and the policy is to wait or to reject.
+            ActorStopped: nobody will read it again.
+        """
+        queue = self.queue
+        if self.closed is not None or len(queue) - self.ticks >= self.capacity:
+            self._no_room(item)
+            return
+        self.sent += 1
+        queue.append(item)
+        task = self.reader
+        if task is not None:
+            self.reader = None
+            reschedule(task)
+
+    async def put(self, item: object) -> None:
+        """Queue `item`, waiting for room if the policy is to wait. A cancelled `put` has not sent."""
+        await checkpoint()
+        if not self.must_wait():
+            self.put_nowait(item)
+            return
+        task = current_task()
+        self.enqueue_waiter(task, item)
+
+        def leave(_: object) -> Abort:
+            self.withdraw(task)
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(leave)
+
+    def put_anyway(self, item: object) -> None:
+        """Queue `item` beyond the user's capacity: timers' ticks and `Down` notices. Ignored when closed."""
+        if self.closed is not None:
+            return
+        self.sent += 1
+        self.ticks += 1
+        self.queue.append(item)
+        task = self.reader
+        if task is not None:
+            self.reader = None
+            reschedule(task)
+
+    def must_wait(self) -> bool:
+        """True if a sender has to wait for room now."""
+        if self.closed is not None or self.drop is not Overflow.WAIT:
+            return False
+        if self.waiters:
+            return True
+        return len(self.queue) - self.ticks >= self.capacity and not self._handing_over()
+
+    def enqueue_waiter(self, key: object, item: object) -> None:
+        """Let `item` wait for room under `key`: a task to wake, or an ask that waits for its answer."""
+        if self.waiters is None:
+            self.waiters = OrderedDict()
+        self.waiters[key] = item
+
+    def withdraw(self, key: object) -> bool:
+        """Give up waiting for room; True if it had not been admitted yet."""
+        if self.waiters and key in self.waiters:
+            del self.waiters[key]
+            return True
+        return False
+
+    def _handing_over(self) -> bool:
+        return self.capacity == 0 and self.reader is not None and not self.queue
+
+    def _no_room(self, item: object) -> None:
+        message = item.message if isinstance(item, Letter) else item
+        self.sent += 1
+        if self.closed is not None:
+            self.rejected += 1
+            raise ActorStopped(self.path, message, why=self.closed)
+        if self._handing_over():
+            self.queue.append(item)
+            self._wake()
+        elif self.drop is Overflow.DROP_OLDEST and self.queue:
+            self._discard(self.queue.popleft())
+            self.queue.append(item)
+        elif self.drop in _DROPS and not (isinstance(item, Letter) and item.waits):
+            self._discard(item)
+        else:
+            self.rejected += 1
+            raise MailboxFull(self.path, message, queued=len(self.queue), capacity=self.capacity)
+
+    def _discard(self, item: object) -> None:
+        self.dropped += 1
+        if isinstance(item, Letter):
+            item.returned(
+                MailboxFull(self.path, item.message, queued=len(self.queue), capacity=self.capacity)
+            )
+
+    def _wake(self) -> None:
+        task, self.reader = self.reader, None
+        if task is not None:
+            reschedule(task)
+
+    # -- receiving -------------------------------------------------------------------------------
+
+    def admit(self) -> None:
+        """Move waiting messages into the room there is. Called whenever one was taken out."""
+        waiters = self.waiters
+        limit = max(self.capacity, 1)
+        while waiters and len(self.queue) < limit:
+            key, item = waiters.popitem(last=False)
+            self.sent += 1
+            self.queue.append(item)
+            if isinstance(key, trio.lowlevel.Task):
+                reschedule(key)
+
+    async def wait(self) -> None:
+        """Park until the queue holds something. Only one task may wait."""
+        if self.reader is not None:
+            raise trio.BusyResourceError(f"another task already reads the mailbox of {self.path}")
+        self.reader = current_task()
+        await wait_task_rescheduled(self._stop_waiting)
+
+    def _stop_waiting(self, _: object) -> Abort:
+        self.reader = None
+        return Abort.SUCCEEDED
+
+    def take(self) -> object:
+        """The next item, now in hand, or NOTHING. Stale letters are skipped and counted."""
+        while True:
+            if self.waiters and not self.queue:
+                self.admit()
+            if not self.queue:
+                return NOTHING
+            if len(self.queue) > self.peak:
+                self.peak = len(self.queue)
+            item = self.queue.popleft()
+            if self.waiters:
+                self.admit()
+            if not isinstance(item, Letter):
+                self.in_hand = item
+                return item
+            if self.accept(item):
+                return item
+
+    def accept(self, item: Letter) -> bool:
+        """Take in hand a letter that was popped; False if it is stale, which is counted."""
+        if isinstance(item, Tick):
+            self.ticks -= 1
+        if item.stale():
+            self.skip(item)
+            return False
+        self.in_hand = item
+        return True
+
+    def skip(self, item: Letter) -> None:
+        """Count `item` as dropped because nobody wants it any more."""
+        self.dropped += 1
+        if not isinstance(item, Tick):
+            self.skipped += 1
+
+    def done(self) -> None:
+        """What was in hand has been handled."""
+        item = self.in_hand
+        if item is not NOTHING:
+            self.in_hand = NOTHING
+            self.handled += 1
+
+    def receive_nowait(self) -> object:
+        """The next message for an async-function worker; what it took before counts as handled.
+
+        Raises:
+            trio.WouldBlock: there is none.
+        """
+        self.done()
+        item = self.take()
+        if item is NOTHING:
+            raise trio.WouldBlock
+        return item.message if isinstance(item, Letter) else item
+
+    async def receive(self) -> object:
+        """Wait for the next message. A cancelled `receive` takes nothing."""
+        await checkpoint()
+        while True:
+            try:
+                return self.receive_nowait()
+            except trio.WouldBlock:
+                await self.wait()
+
+    def __aiter__(self) -> Mailbox:
+        return self
+
+    async def __anext__(self) -> object:
+        return await self.receive()
+
+    # -- the ends of runs ------------------------------------------------------------------------
+
+    def run_ended(self, run: int, error: BaseException | None) -> None:
+        """Settle what was in hand when a run ended, and drop the ticks of its timers.
+
+        `error` is the run's failure, or None if it was stopped. A worker that returns has handled its last message.
+        """
+        item, self.in_hand = self.in_hand, NOTHING
+        if item is not NOTHING:
+            self._settle(item, run, error)
+        if self.ticks:
+            kept = deque(item for item in self.queue if not isinstance(item, Tick))
+            self.dropped += len(self.queue) - len(kept)
+            self.queue = kept
+            self.ticks = 0
+
+    def _settle(self, item: object, run: int, error: BaseException | None) -> None:
+        letter = item if isinstance(item, Letter) else Letter(item)
+        deliveries = letter.deliveries + (1 if error is not None else 0)
+        answer = (
+            ActorStopped(self.path, letter.message, why="stopped")
+            if error is None
+            else HandlerFailed(self.path, letter.message, error=error)
+        )
+        if isinstance(item, Tick):
+            self.dropped += 1
+        elif letter.returned(answer):
+            self.dead_letter(letter, "failed" if error else "interrupted", run, error, keep=False)
+        elif self.redeliver and deliveries <= self.redeliver:
+            letter.deliveries = deliveries
+            self.queue.appendleft(letter)
+        else:
+            reason = ("poison" if self.redeliver else "failed") if error else "interrupted"
+            letter.deliveries = max(deliveries, 1)
+            self.dead_letter(letter, reason, run, error)
+
+    def dead_letter(
+        self,
+        letter: Letter,
+        reason: str,
+        run: int,
+        error: BaseException | None,
+        *,
+        keep: bool = True,
+    ) -> None:
+        """Count a message as dead; `keep` it for a person unless its sender has been told."""
+        self.dead_lettered += 1
+        if keep:
+            self.office.letters.add(
+                DeadLetter(
+                    path=self.path,
+                    message=letter.message,
+                    reason=reason,
+                    time=trio.current_time(),
+                    run=run,
+                    error=error,
+                    deliveries=letter.deliveries,
+                )
+            )
+
+    def refuse(self, why: str) -> None:
+        """Take no more messages, keep those queued: the beginning of a drain."""
+        self.closed = why
+        self._dismiss_waiters()
+
+    def close(self, why: str) -> None:
+        """Nobody will read it again: queued messages become dead letters, waiting senders get `ActorStopped`."""
+        self.closed = why
+        self._dismiss_waiters()
+        queue, self.queue = self.queue, deque()
+        self.ticks = 0
+        for item in queue:
+            letter = item if isinstance(item, Letter) else Letter(item)
+            if isinstance(letter, Tick):
+                self.dropped += 1
+            elif letter.returned(ActorStopped(self.path, letter.message, why=why)):
+                self.rejected += 1
+            elif letter.stale():
+                self.skip(letter)
+            else:
+                self.dead_letter(letter, "stopped", 0, None)
+
+    def reopen(self) -> None:
+        """Take messages again."""
+        self.closed = None
+
+    def _dismiss_waiters(self) -> None:
+        while self.waiters:
+            key, item = self.waiters.popitem(last=False)
+            message = item.message if isinstance(item, Letter) else item
+            error = ActorStopped(self.path, message, why=self.closed or "stopped")
+            self.sent += 1
+            self.rejected += 1
+            if isinstance(key, trio.lowlevel.Task):
+                reschedule(key, outcome.Error(error))
+            elif isinstance(key, Letter):
+                key.returned(error)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def statistics(self) -> MailboxStatistics:
+        """One look, at no cost to the reader."""
+        queued = len(self.queue)
+        return MailboxStatistics(
+            capacity=self.capacity,
+            queued=queued,
+            in_hand=int(self.in_hand is not NOTHING),
+            peak=max(self.peak, queued),
+            sent=self.sent,
+            handled=self.handled,
+            rejected=self.rejected,
+            dropped=self.dropped,
+            skipped=self.skipped,
+            dead_lettered=self.dead_lettered,
+            waiting=len(self.waiters or ()),
+        )
+
+    def __repr__(self) -> str:
+        state = self.closed or "open"
+        return f"<Mailbox {self.path} {state} {len(self.queue)}/{self.capacity:g} queued>"
+
+
+class Tick(Letter):
+    """A message of the library's own (a timer's, a `Down`): belongs to one run, beyond the user's capacity."""
+
+    __slots__ = ("alive",)
+
+    def __init__(self, message: object, alive: Callable[[], bool]) -> None:
+        super().__init__(message)
+        self.alive = alive
+
+    def stale(self) -> bool:
+        return not self.alive()

@@ -1,0 +1,46 @@
+"""How the documentation is built: `nox -s docs`."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+project = "treewarden"
+author = "The treewarden authors"
+copyright = "2026, The treewarden authors"
+release = metadata.version("treewarden")
+version = release.rpartition(".")[0]
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.doctest",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build"]
+nitpicky = True
+
+# No inventory of another project is fetched: the build needs no network and cannot break by it.
+# So a reference is checked where it points into this house, and let through where it leaves it.
+nitpick_ignore_regex = [(r"py:.*", r"(?!(actors|supervision)\b).*")]
+
+myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "smartquotes"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+add_module_names = False
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+python_maximum_signature_line_length = 80
+
+html_theme = "furo"
+html_title = "treewarden"
+html_copy_source = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True

@@ -1,0 +1,411 @@
+"""One replica, and one run of it at a time: scopes, readiness, watchdog, deadline, outcome.
+
+Floor: above member. Theory:
+
+* A replica in backoff has no task. A run has exactly one, in the tree's one shielded nursery, so that nothing but the stop
+  order below ever cancels it. A restart without a wait goes on in the same task, in a fresh copy of the tree's context.
+* Stopping has three steps. *Ask*: `ctx.stopping`, idle waits end, a run without work in hand is cancelled. *Force*: at the
+  deadline it is cancelled whatever it does. *Report*: what is still there then is named with its stack, again and again.
+* Whatever ends the run, what belongs to it (timers, names, the message in hand) is settled before anybody is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Final, cast
+
+import trio
+from trio.lowlevel import cancel_shielded_checkpoint, current_task
+
+from actors.actor import Actor, run_actor
+from actors.clock import Timer
+from actors.context import Context
+from actors.errors import ActorStopped, HandlerFailed
+from actors.mailbox import NOTHING, Mailbox
+from actors.ref import ActorRef, Ref, running
+from actors.registry import Registry
+from actors.watching import Down, Watches
+from supervision.errors import SpecError, StartTimeout, WatchdogExpired
+from supervision.events import (
+    Abandoned,
+    Ended,
+    Failed,
+    Forced,
+    Ready,
+    Started,
+    StopRequested,
+    Stuck,
+)
+from supervision.member import Member, Parent
+from supervision.plan import Ending
+from supervision.specs import Kind, Worker
+from supervision.specs import Ready as ReadyBy
+from supervision.stacks import await_stack, waits_for_thread
+from supervision.states import Phase, State
+
+if TYPE_CHECKING:
+    from supervision.tree import Tree
+
+__all__ = ["Replica"]
+
+REPORT_EVERY: Final = 5.0
+"""Seconds between two reports about a run that will not end."""
+_SETTLING: Final = 2
+"""Turns of the loop that a cancelled run gets before it is reported."""
+
+
+class Replica(Member):
+    """One of the replicas of a worker; the host of its runs."""
+
+    __slots__ = (
+        "_again",
+        "_ending_now",
+        "_forced_at",
+        "_guard",
+        "_in_thread",
+        "_killed_by",
+        "_reported",
+        "ctx",
+        "deadline",
+        "mailbox",
+        "number",
+        "scope",
+        "task",
+    )
+
+    spec: Worker
+
+    def __init__(
+        self, tree: Tree, parent: Parent, spec: Worker, path: str, rank: int, number: int
+    ) -> None:
+        super().__init__(tree, parent, spec, path, rank)
+        self.number = number
+        self.mailbox = Mailbox(path, spec.mailbox, tree.office)
+        if not spec.enabled:
+            self.mailbox.closed = "disabled"
+        self.ctx: Context | None = None
+        self.scope: trio.CancelScope | None = None
+        self.task: trio.lowlevel.Task | None = None
+        self.deadline = inf
+        """Until when the run may go on after a stop was asked for."""
+        self._again = False
+        self._ending_now = False
+        self._guard: Timer | None = (
+            None  # the one deadline that matters now: start, watchdog, stop or report
+        )
+        self._killed_by: Exception | None = None
+        self._forced_at: float | None = None
+        self._in_thread = False
+        self._reported = False
+
+    # -- starting --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        spec = self.spec
+        self.alive = True
+        self.run += 1
+        self.cause = None
+        self.next_restart = None
+        self.ready_at = None
+        self.deadline = inf
+        self._killed_by = None
+        self._forced_at = None
+        self._in_thread = self._reported = False
+        self.become(State.RUNNING, Phase.STARTING)
+        box = self.mailbox
+        box.closed = None
+        self.ctx = box.run = Context(
+            self, box, path=self.path, name=self.name, replica=self.number, run=self.run
+        )
+        self.scope = trio.CancelScope()
+        if spec.start_timeout is not None:
+            self._watch(spec.start_timeout, self._start_timed_out)
+        self.tree.emit(Started, self.path, self.run)
+        if self._ending_now:
+            self._again = True  # the task that is just ending the last run goes on with this one
+        else:
+            self.tree.spawn(self._live, self.path)
+
+    async def _live(self) -> None:
+        self.task = task = current_task()
+        while True:
+            how, error = Ending.RETURNED, None
+            ctx, scope = self.ctx, self.scope
+            assert ctx is not None
+            assert scope is not None
+            ctx.task = task
+            running.set(ctx)
+            try:
+                with scope:
+                    if not scope.cancel_called:
+                        await self._work(ctx)
+            except Exception as exc:
+                how, error = Ending.FAILED, exc
+            except BaseException as exc:
+                if trio.current_effective_deadline() == -inf:
+                    raise  # the nursery itself is being torn down
+                error = self._sort_out(exc)
+                how = Ending.FAILED if error is not None else Ending.RETURNED
+            self._again = False
+            self._ending_now = True
+            self._ended(how, error, scope)
+            self._ending_now = False
+            if not self._again:
+                self.task = None
+                return
+            task.context = self.tree.fresh_context()
+            await cancel_shielded_checkpoint()
+
+    async def _work(self, ctx: Context) -> None:
+        spec = self.spec
+        around = self.tree.around_run
+        if around is None and spec.kind is Kind.FUNCTION:
+            self.run_is_set_up()
+            await spec.run(ctx)
+        elif around is None and spec.kind is Kind.ACTOR and self.tree.services is None:
+            await run_actor(cast(Callable[[], Actor], spec.run)(), ctx)
+        elif around is None:
+            await self._build_and_run(ctx)
+        else:
+            with around(ctx):
+                await self._build_and_run(ctx)
+
+    async def _build_and_run(self, ctx: Context) -> None:
+        spec = self.spec
+        if spec.kind is Kind.FUNCTION:
+            self.run_is_set_up()
+            await spec.run(ctx)
+            return
+        async with self.tree.build(spec) as made:
+            if isinstance(made, Actor):
+                await run_actor(made, ctx)
+            elif callable(made):
+                self.run_is_set_up()
+                await made(ctx)
+            else:
+                raise SpecError(
+                    f"its factory returned {made!r}, which is neither an Actor nor an async function",
+                    where=f"worker {self.name!r}",
+                    option="run",
+                )
+
+    def _sort_out(self, exc: BaseException) -> Exception | None:
+        """What a run's BaseException means: a failure, nothing (a stray Cancelled), or the end of the tree."""
+        rest: BaseException | None = exc
+        if isinstance(exc, BaseExceptionGroup):
+            rest = exc.split(trio.Cancelled)[1]
+        elif isinstance(exc, trio.Cancelled):
+            rest = None
+        if rest is None or isinstance(rest, Exception):
+            return rest
+        self.tree.abort(_first_fatal(rest))
+        return None
+
+    # -- the host of a run -----------------------------------------------------------------------
+
+    def run_is_set_up(self) -> None:
+        if self.spec.ready is ReadyBy.RUN:
+            self.run_is_ready()
+
+    def run_is_ready(self) -> None:
+        if self.ready_at is not None or not self.alive:
+            return
+        now = self.ready_at = self.tree.now()
+        if self.cause is not None or self._killed_by is not None:
+            return
+        self._unwatch()
+        self.become(State.RUNNING, Phase.READY)
+        self.tree.emit(Ready, self.path, self.run, after=now - self.since)
+        if self.spec.watchdog is not None and self.ctx is not None:
+            self.ctx.beat_at = now
+            self._watch(self.spec.watchdog, self._look_for_a_beat)
+        self.parent.member_ready(self)
+
+    def run_is_idle(self) -> None:
+        if self.cause is not None and self.ctx is not None and not self.ctx.in_work():
+            self._cancel("asked to stop, and no work in hand")
+
+    def stop_self(self) -> None:
+        if self.cause is None and self.alive:
+            self.wanted = False
+            self.ask("it asked for it itself")
+
+    def find(self, name: str) -> Ref:
+        return self.tree.find(name)
+
+    def stop_deadline(self) -> float:
+        return self.tree.now() + self.spec.shutdown if self.cause is None else self.deadline
+
+    @property
+    def registry(self) -> Registry:
+        return self.tree.registry
+
+    @property
+    def watches(self) -> Watches:
+        return self.tree.watches
+
+    # -- start timeout and watchdog --------------------------------------------------------------
+
+    def _watch(self, seconds: float, callback: Callable[[], object]) -> None:
+        self._unwatch()
+        self._guard = self.tree.timers.call_at(self.tree.now() + seconds, callback)
+
+    def _unwatch(self) -> None:
+        if self._guard is not None:
+            self._guard.cancel()
+            self._guard = None
+
+    def _start_timed_out(self) -> None:
+        self._kill(StartTimeout(self.path, self.spec.start_timeout or 0.0))
+
+    def _look_for_a_beat(self) -> None:
+        limit, ctx = self.spec.watchdog, self.ctx
+        if limit is None or ctx is None or ctx.beat_at is None:
+            return
+        now = self.tree.now()
+        if ctx.one_at_a_time and self.mailbox.in_hand is NOTHING:
+            ctx.beat_at = now  # an actor that waits for messages owes no sign of life
+        if now - ctx.beat_at >= limit:
+            self._kill(WatchdogExpired(self.path, limit, await_stack(self.task)))
+        else:
+            self._watch(ctx.beat_at + limit - now, self._look_for_a_beat)
+
+    def _kill(self, error: Exception) -> None:
+        """Cancel the run and count it as failed with `error`."""
+        if self._killed_by is None and self.cause is None:
+            self._killed_by = error
+            self._cancel(str(error))
+            self._watch(min(self.spec.shutdown, REPORT_EVERY), self._report)
+
+    # -- stopping --------------------------------------------------------------------------------
+
+    def ask(self, why: str) -> None:
+        if self.cause is not None or not self.alive or self.ctx is None:
+            self.cause = why if self.alive else None
+            return
+        self.cause = why
+        ctx, box = self.ctx, self.mailbox
+        now = self.tree.now()
+        self.deadline = min(now + self.spec.shutdown, self.tree.deadline)
+        ctx.stopping = True
+        if self.spec.mailbox.drain and not self.wanted_again() and box.queue:
+            ctx.draining = True
+            box.refuse("draining")
+        self.become(State.RUNNING, Phase.DRAINING if ctx.draining else Phase.STOPPING)
+        self.tree.emit(
+            StopRequested,
+            self.path,
+            self.run,
+            why=why,
+            deadline=self.deadline if self.deadline < inf else None,
+        )
+        ctx.wake_idle()
+        if not ctx.in_work():
+            self._cancel("asked to stop, and no work in hand")
+        if self.deadline < inf:
+            self._watch(self.deadline - now, self._deadline_passed)
+        else:
+            self._unwatch()
+
+    def wanted_again(self) -> bool:
+        """True if this stop is only the first half of a restart."""
+        return self.wanted and not self.tree.final
+
+    def _deadline_passed(self) -> None:
+        self.force(f"still there {self.spec.shutdown:g} s after it was asked to stop")
+
+    def force(self, why: str) -> None:
+        if not self.alive or self._forced_at is not None:
+            return
+        if self.cause is None:
+            self.ask(why)
+        if self._killed_by is not None and self.ctx is not None:
+            self.ctx.stopping = True
+        self._forced_at = self.tree.now()
+        self.tree.emit(Forced, self.path, self.run, why=why)
+        self._cancel(why)
+        self._settle(_SETTLING)
+
+    def _cancel(self, why: str) -> None:
+        if self.scope is not None:
+            if trio.to_thread.current_default_thread_limiter().borrowed_tokens:
+                self._in_thread = self._in_thread or waits_for_thread(self.task)
+            self.scope.cancel(reason=why)
+
+    def _settle(self, turns: int) -> None:
+        self._watch(0, (lambda: self._settle(turns - 1)) if turns else self._report)
+
+    def _report(self) -> None:
+        self._reported = True
+        since = (
+            self._forced_at if self._forced_at is not None else self.tree.now() - self.spec.shutdown
+        )
+        self.tree.emit(
+            Stuck,
+            self.path,
+            self.run,
+            overrun=self.tree.now() - since,
+            stack=await_stack(self.task),
+            thread=waits_for_thread(self.task),
+        )
+        self._watch(REPORT_EVERY, self._report)
+
+    def retire(self, why: str) -> None:
+        self.mailbox.close(why)
+
+    # -- the end of a run ------------------------------------------------------------------------
+
+    def _ended(self, how: Ending, error: Exception | None, scope: trio.CancelScope) -> None:
+        ctx, box, tree = self.ctx, self.mailbox, self.tree
+        assert ctx is not None
+        self._unwatch()
+        if self.cause is not None:
+            how = Ending.STOPPED
+        elif self._killed_by is not None:
+            if error is not None:
+                self._killed_by.__context__ = error
+            how, error = Ending.FAILED, self._killed_by
+        lasted = self.lasted()
+        self.alive = False
+        self.ctx = box.run = self.scope = None
+        ctx.end()
+        if how is Ending.RETURNED:
+            box.done()
+        failure = error if how is Ending.FAILED else None
+        box.run_ended(self.run, failure)
+        for ask in ctx.deferred or ():
+            ask.returned(
+                ActorStopped(self.path, ask.message, why="stopped")
+                if failure is None
+                else HandlerFailed(self.path, ask.message, error=failure)
+            )
+        ref = ActorRef(box)
+        tree.registry.release(ref)
+        if how is Ending.FAILED:
+            tree.emit(Failed, self.path, self.run, error=error, lasted=lasted)
+        else:
+            tree.emit(Ended, self.path, self.run, how=str(how), lasted=lasted, error=error)
+        if self.cause is not None:
+            self._report_stop(scope)
+        tree.watches.announce(Down(ref=ref, run=self.run, reason=str(how), error=failure))
+        self.parent.member_ended(self, how, error, lasted)
+
+    def _report_stop(self, scope: trio.CancelScope) -> None:
+        abandoned = self._in_thread and not self._reported and scope.cancelled_caught
+        if abandoned:
+            self.tree.emit(Abandoned, self.path, self.run)
+        if self.tree.final:
+            overrun = self.tree.now() - self.deadline if self.deadline < inf else 0.0
+            self.tree.tally(
+                self.path, forced=self._forced_at is not None, abandoned=abandoned, overrun=overrun
+            )
+
+
+def _first_fatal(exc: BaseException) -> BaseException:
+    """The KeyboardInterrupt, SystemExit or other fatal error inside a group, itself and not a copy."""
+    if isinstance(exc, BaseExceptionGroup):
+        for inner in exc.exceptions:
+            if not isinstance(inner, Exception):
+                return _first_fatal(inner)
+    return exc

@@ -1,0 +1,157 @@
+"""Every exception of `supervision`, built from fields.
+
+Floor: the lowest of this package. The rule: what, where, numbers, what happens now, what you can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AlreadyPresent",
+    "ConfigError",
+    "IllegalTransition",
+    "NotRunning",
+    "SpecError",
+    "StartFailed",
+    "StartTimeout",
+    "SupervisionError",
+    "SupervisorFailed",
+    "TooManyChildren",
+    "TreeFailed",
+    "WatchdogExpired",
+]
+
+
+class SupervisionError(Exception):
+    """Base of the errors below; never raised itself."""
+
+
+class SpecError(SupervisionError, ValueError):
+    """A worker or supervisor is declared in a way that cannot work. Raised where it is declared."""
+
+    def __init__(self, text: str, *, where: str = "", option: str = "") -> None:
+        super().__init__(f"{where}: {text}" if where else text)
+        self.where = where
+        self.option = option
+
+
+class ConfigError(SupervisionError, ValueError):
+    """The configuration has problems; all of them are listed, each with file, line and key."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        head = (
+            "the configuration has a problem" if len(problems) == 1 else f"{len(problems)} problems"
+        )
+        super().__init__(f"{head}: " + "; ".join(problems))
+        self.problems = tuple(problems)
+
+
+class IllegalTransition(SupervisionError):
+    """This cannot be done in the state it is in. Look at `state`, then choose another verb or wait."""
+
+    def __init__(self, path: str, state: object, wanted: object, hint: str = "") -> None:
+        super().__init__(
+            f"{path} is {state} and cannot become {wanted}.{' ' + hint if hint else ''}"
+        )
+        self.path = path
+        self.state = state
+        self.wanted = wanted
+
+
+class AlreadyPresent(SupervisionError):
+    """A child of this name exists. Choose another name, start the one there is, or remove it first."""
+
+    def __init__(self, path: str, state: object, child: object = None) -> None:
+        super().__init__(
+            f"{path} exists already and is {state}. Start it with pool.start(), or pool.remove() it first."
+        )
+        self.path = path
+        self.state = state
+        self.child = child
+
+
+class TooManyChildren(SupervisionError):
+    """The supervisor has as many children as it may have. Wait for one to end, or raise max_children."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        super().__init__(
+            f"{path} has {limit} children and may have no more (max_children={limit})."
+        )
+        self.path = path
+        self.limit = limit
+
+
+class NotRunning(SupervisionError):
+    """The tree, or the supervisor asked for, is not running (any more)."""
+
+    def __init__(self, path: str, verb: str, why: str = "is not running") -> None:
+        super().__init__(f"{path} {why}, so '{verb}' cannot be done.")
+        self.path = path
+        self.verb = verb
+
+
+class StartTimeout(SupervisionError, TimeoutError):
+    """A run was not ready in time. Raise start_timeout, or call ctx.started() earlier."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__(
+            f"{path} was not ready within its start_timeout of {seconds:g} s, so this run was cancelled."
+        )
+        self.path = path
+        self.seconds = seconds
+
+
+class WatchdogExpired(SupervisionError, TimeoutError):
+    """A run gave no sign of progress in time. Call ctx.heartbeat() more often, or find out where it hangs."""
+
+    def __init__(self, path: str, seconds: float, stack: Sequence[str] = ()) -> None:
+        at = f" It was at {stack[-1]}." if stack else ""
+        super().__init__(
+            f"{path} gave no heartbeat for {seconds:g} s (its watchdog), so this run was cancelled.{at}"
+        )
+        self.path = path
+        self.seconds = seconds
+        self.stack = tuple(stack)
+
+
+class StartFailed(SupervisionError):
+    """With `start="strict"`, a child failed its first start; what had started was stopped again."""
+
+    def __init__(self, path: str, error: BaseException | None) -> None:
+        super().__init__(f"{path} failed to start, so the start was rolled back: {error!r}")
+        self.path = path
+        self.error = error
+        self.__cause__ = error
+
+
+class SupervisorFailed(SupervisionError):
+    """A supervisor gave up; `failures` are the last errors of the child that made it, oldest first."""
+
+    def __init__(self, path: str, why: str, failures: Sequence[Exception]) -> None:
+        super().__init__(f"supervisor {path} gave up: {why}")
+        self.path = path
+        self.why = why
+        self.failures = tuple(failures)
+        if failures:
+            self.__cause__ = ExceptionGroup(f"the last failures under {path}", list(failures))
+
+    def leaves(self) -> list[Exception]:
+        """The failures at the bottom: those of workers, not of supervisors in between."""
+        out: list[Exception] = []
+        for failure in self.failures:
+            out.extend(failure.leaves() if isinstance(failure, SupervisorFailed) else [failure])
+        return out
+
+
+class TreeFailed(SupervisionError):
+    """The root gave up, so `serve` ends. The cause is a group of the last failures, each noted with path and run."""
+
+    def __init__(self, path: str, why: str, failures: Sequence[Exception]) -> None:
+        last = f" Last: {failures[-1]!r}." if failures else ""
+        super().__init__(f"the tree {path} failed: {why}.{last}")
+        self.path = path
+        self.why = why
+        self.failures = tuple(failures)
+        if failures:
+            self.__cause__ = ExceptionGroup(f"the last failures under {path}", list(failures))

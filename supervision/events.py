@@ -1,0 +1,240 @@
+"""The tree's own records: what happened to its children, and what it decided about them.
+
+Floor: above states. The rule: every decision is reported when it is made, with time, path and run number; logs,
+telemetry, the page and the test kit only listen.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from actors.events import Event
+
+__all__ = [
+    "Abandoned",
+    "Changed",
+    "Ended",
+    "Failed",
+    "FailedForGood",
+    "Forced",
+    "GaveUp",
+    "Ready",
+    "Rested",
+    "RestartScheduled",
+    "Started",
+    "StopReport",
+    "StopRequested",
+    "Stuck",
+    "TreeStopped",
+]
+
+
+@attrs.frozen(kw_only=True)
+class Started(Event):
+    """A run began."""
+
+    level: ClassVar[str] = "debug"
+
+    def sentence(self) -> str:
+        return f"{self.path} started (run {self.run})"
+
+
+@attrs.frozen(kw_only=True)
+class Ready(Event):
+    """A run is ready."""
+
+    level: ClassVar[str] = "debug"
+    after: float
+    """Seconds since it began."""
+
+    def sentence(self) -> str:
+        return f"{self.path} is ready after {self.after:.3g} s"
+
+
+@attrs.frozen(kw_only=True)
+class Ended(Event):
+    """A run ended without a failure."""
+
+    how: str
+    """`returned` or `stopped`."""
+    lasted: float
+    """Seconds it was ready."""
+    error: BaseException | None = None
+    """What it raised although it had been asked to stop."""
+
+    def sentence(self) -> str:
+        extra = f", raising {self.error!r}" if self.error is not None else ""
+        return f"{self.path} {self.how} (run {self.run}){extra}"
+
+
+@attrs.frozen(kw_only=True)
+class Failed(Event):
+    """A run failed."""
+
+    level: ClassVar[str] = "warning"
+    error: BaseException | None
+    lasted: float
+    """Seconds it was ready; 0 if it never was."""
+
+    def sentence(self) -> str:
+        return f"{self.path} failed (run {self.run}): {self.error!r}"
+
+
+@attrs.frozen(kw_only=True)
+class RestartScheduled(Event):
+    """Decision: there will be another run."""
+
+    level: ClassVar[str] = "warning"
+    decision: ClassVar[bool] = True
+    delay: float
+    """Seconds from now."""
+    attempt: int
+    """Which consecutive restart this is."""
+    limit: int
+    """How many are allowed; 0 is unlimited."""
+    group: tuple[str, ...] = ()
+    """The names of the children that are restarted with it."""
+
+    def sentence(self) -> str:
+        when = f"in {self.delay:.3g} s" if self.delay else "at once"
+        of = f"of {self.limit}" if self.limit else "without limit"
+        with_ = f", together with {', '.join(self.group)}" if self.group else ""
+        return f"{self.path} restarts {when} ({self.attempt} {of} consecutive){with_}"
+
+
+@attrs.frozen(kw_only=True)
+class Rested(Event):
+    """Decision: it has ended well and stays down."""
+
+    decision: ClassVar[bool] = True
+
+    def sentence(self) -> str:
+        return f"{self.path} has ended for good"
+
+
+@attrs.frozen(kw_only=True)
+class FailedForGood(Event):
+    """Decision: its limit is used up and it stays failed; its siblings go on."""
+
+    level: ClassVar[str] = "error"
+    decision: ClassVar[bool] = True
+    why: str
+    failures: tuple[Exception, ...] = ()
+    """The last errors, oldest first."""
+
+    def sentence(self) -> str:
+        return f"{self.path} stays failed: {self.why}"
+
+
+@attrs.frozen(kw_only=True)
+class GaveUp(Event):
+    """Decision: a supervisor gives up, because a child's limit or its own is used up."""
+
+    level: ClassVar[str] = "error"
+    decision: ClassVar[bool] = True
+    child: str
+    """The path of the child that made it."""
+    why: str
+    failures: tuple[Exception, ...] = ()
+    """The last errors, oldest first."""
+
+    def sentence(self) -> str:
+        last = f" Last: {self.failures[-1]!r}." if self.failures else ""
+        return f"{self.path} gives up because of {self.child}: {self.why}.{last}"
+
+
+@attrs.frozen(kw_only=True)
+class StopRequested(Event):
+    """Decision: somebody or something asks a child, a supervisor or the tree to stop."""
+
+    level: ClassVar[str] = "debug"
+    decision: ClassVar[bool] = True
+    why: str
+    deadline: float | None = None
+    """Time of Trio's clock at which it will be cancelled; None for a supervisor."""
+
+    def sentence(self) -> str:
+        return f"{self.path} is asked to stop: {self.why}"
+
+
+@attrs.frozen(kw_only=True)
+class Changed(Event):
+    """An operator changed something: enabled, disabled, scaled, added, removed."""
+
+    decision: ClassVar[bool] = True
+    what: str
+
+    def sentence(self) -> str:
+        return f"{self.path} {self.what}"
+
+
+@attrs.frozen(kw_only=True)
+class Forced(Event):
+    """The stop deadline has passed with work still in hand; the run was cancelled."""
+
+    level: ClassVar[str] = "warning"
+    decision: ClassVar[bool] = True
+    why: str
+
+    def sentence(self) -> str:
+        return f"{self.path} was cancelled: {self.why}"
+
+
+@attrs.frozen(kw_only=True)
+class Stuck(Event):
+    """A run that was cancelled is still there. Trio can kill nothing; this says where it is."""
+
+    level: ClassVar[str] = "error"
+    overrun: float
+    """Seconds since it was cancelled."""
+    stack: tuple[str, ...]
+    """Where it waits, outermost first."""
+    thread: bool
+    """True if it waits for a thread that cannot be abandoned."""
+
+    def sentence(self) -> str:
+        what = "is still waiting for a thread" if self.thread else "is still running"
+        at = f" at {self.stack[-1]}" if self.stack else ""
+        return f"{self.path} {what} {self.overrun:.3g} s after it was cancelled{at}"
+
+
+@attrs.frozen(kw_only=True)
+class Abandoned(Event):
+    """A run ended while a thread it had started goes on, as it said it may (`abandon_on_cancel`)."""
+
+    level: ClassVar[str] = "warning"
+
+    def sentence(self) -> str:
+        return f"{self.path} ended and left a thread behind that is still running"
+
+
+@attrs.frozen(kw_only=True)
+class StopReport:
+    """How the stop of a tree went."""
+
+    orderly: tuple[str, ...] = ()
+    """Replicas that ended within their deadline."""
+    forced: tuple[str, ...] = ()
+    """Replicas that had to be cancelled with work in hand, or that overran their deadline."""
+    abandoned_threads: int = 0
+    """Threads left running by runs that may abandon them."""
+    seconds: float = 0.0
+    """From the first request to the end."""
+    overrun: float = 0.0
+    """The longest time a replica lived on after its deadline."""
+
+
+@attrs.frozen(kw_only=True)
+class TreeStopped(Event):
+    """The last event of a tree."""
+
+    report: StopReport
+
+    def sentence(self) -> str:
+        report = self.report
+        forced = f", forced: {', '.join(report.forced)}" if report.forced else ""
+        return (
+            f"{self.path} stopped in {report.seconds:.3g} s ({len(report.orderly)} orderly{forced})"
+        )

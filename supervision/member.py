@@ -1,0 +1,189 @@
+"""Member: what a replica and a nested supervisor have in common, as children of a supervisor.
+
+Floor: above plan and events. The rule: a member only ever does what its parent says, and reports what became of it;
+nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol
+
+import trio
+
+from actors.clock import Timer
+from supervision.plan import Ending
+from supervision.specs import Spec
+from supervision.states import Phase, State, check
+
+if TYPE_CHECKING:
+    from supervision.tree import Tree
+
+__all__ = ["Member", "Parent"]
+
+EVIDENCE: Final = 5
+"""How many of its last failures a child keeps."""
+
+
+class Parent(Protocol):
+    """Whom a member reports to: its supervisor, or the tree itself."""
+
+    def member_ready(self, member: Member) -> None:
+        """`member` has become ready."""
+
+    def member_ended(
+        self, member: Member, how: Ending, error: Exception | None, lasted: float
+    ) -> None:
+        """No run of `member` is alive any more; it was ready for `lasted` seconds."""
+
+
+class Member:
+    """A child of a supervisor: its place, its state, and its record of failures."""
+
+    __slots__ = (
+        "_errors",
+        "_lot",
+        "alive",
+        "cause",
+        "doomed",
+        "error",
+        "failures",
+        "finished",
+        "name",
+        "next_restart",
+        "on_trial",
+        "parent",
+        "path",
+        "phase",
+        "rank",
+        "ready_at",
+        "restarts",
+        "run",
+        "since",
+        "spec",
+        "state",
+        "timer",
+        "tree",
+        "wanted",
+    )
+
+    def __init__(self, tree: Tree, parent: Parent, spec: Spec, path: str, rank: int) -> None:
+        self.tree = tree
+        self.parent = parent
+        self.spec = spec
+        self.name = spec.name
+        self.path = path
+        self.rank = rank
+        self.state = State.PENDING if spec.enabled else State.DISABLED
+        self.phase: Phase | None = None
+        self.since = tree.now()
+        self.run = 0
+        self.alive = False
+        self.wanted = spec.enabled
+        self.finished = False
+        """True once it has ended for good by itself."""
+        self.doomed = False
+        """True if it is to be forgotten when it has stopped."""
+        self.on_trial = False
+        """True while somebody who started it by hand waits to hear how its first run begins."""
+        self.cause: str | None = None
+        """Why it was asked to stop, or None if it was not."""
+        self.restarts = 0
+        self.failures = 0
+        """Consecutive ends that asked for a restart."""
+        self.error: BaseException | None = None
+        self.next_restart: float | None = None
+        self.ready_at: float | None = None
+        self.timer: Timer | None = None
+        """The one that will start it again."""
+        self._errors: deque[tuple[Exception, int, int]] | None = None
+        self._lot: trio.lowlevel.ParkingLot | None = None
+
+    # -- what a parent says ----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin a run. It must not be alive."""
+        raise NotImplementedError
+
+    def ask(self, why: str) -> None:
+        """Ask the run to stop; `member_ended` will follow."""
+        raise NotImplementedError
+
+    def force(self, why: str) -> None:
+        """Cancel what still runs, whatever its deadline."""
+        raise NotImplementedError
+
+    def retire(self, why: str) -> None:
+        """Nothing will start it by itself any more: answer everybody who waits for it."""
+        raise NotImplementedError
+
+    def halt(self) -> None:
+        """Forget a start that is due: it is not alive and is to stay so."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.next_restart = None
+        if self.state in (State.PENDING, State.RESTARTING):
+            self.become(State.STOPPED)
+
+    def start_at(self, when: float) -> None:
+        """Begin a run at `when`, unless halted before."""
+        self.next_restart = when
+        self.timer = self.tree.timers.call_at(when, self._time_to_start)
+
+    def _time_to_start(self) -> None:
+        self.timer = None
+        self.start()
+
+    # -- its record ------------------------------------------------------------------------------
+
+    def become(self, state: State, phase: Phase | None = None) -> None:
+        """Change state along the table, and wake whoever waits for a change.
+
+        Raises:
+            IllegalTransition: the table does not know this way.
+        """
+        if state is not self.state:
+            check(self.path, self.state, state)
+            self.state = state
+            self.since = self.tree.now()
+        self.phase = phase
+        if self._lot is not None:
+            self._lot.unpark_all()
+
+    def remember(self, error: Exception) -> None:
+        """Keep a failure as evidence."""
+        self.error = error
+        if self._errors is None:
+            self._errors = deque(maxlen=EVIDENCE)
+        self._errors.append((error, self.run, self.failures - 1))
+
+    def evidence(self) -> tuple[Exception, ...]:
+        """The last failures, oldest first, each noted with path, run and restart number."""
+        out = []
+        for error, run, number in self._errors or ():
+            note = f"{self.path}, run {run}, restart {number}"
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
+            out.append(error)
+        return tuple(out)
+
+    def forgive(self) -> None:
+        """Clear the count of failures: it is started by hand, or with its supervisor."""
+        self.failures = 0
+        self.finished = False
+        self._errors = None
+
+    def lasted(self) -> float:
+        """Seconds since the run was ready; 0 if it never was."""
+        return 0.0 if self.ready_at is None else self.tree.now() - self.ready_at
+
+    async def changed(self) -> None:
+        """Wait for the next change of state or phase."""
+        if self._lot is None:
+            self._lot = trio.lowlevel.ParkingLot()
+        await self._lot.park()
+
+    def __repr__(self) -> str:
+        phase = f" {self.phase}" if self.phase else ""
+        return f"<{type(self).__name__} {self.path} {self.state}{phase} run {self.run}>"

@@ -1,0 +1,445 @@
+"""Pool: the handle on a running tree: look, find, start, stop, restart, scale, wait.
+
+Floor: above health. The rule: what an operator asks is decided in one synchronous step, then waited for; asking what cannot
+be done in the present state is an error that says what can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import attrs
+import trio
+
+from actors.deadletters import DeadLetters
+from actors.errors import NoSuchActor, WouldWaitForItself
+from actors.events import Subscription
+from actors.ref import ActorRef, Ref, running
+from actors.registry import Registry
+from actors.routing import Router, Routing
+from supervision import report
+from supervision.branch import Branch, Slot
+from supervision.child import Replica
+from supervision.errors import (
+    AlreadyPresent,
+    IllegalTransition,
+    NotRunning,
+    StartFailed,
+    TooManyChildren,
+)
+from supervision.events import Changed, StopReport
+from supervision.health import Health, health
+from supervision.member import Member
+from supervision.report import Counts, Snapshot, SupervisorInfo, WorkerInfo
+from supervision.specs import Spec, Supervisor, Worker, check_child
+from supervision.states import Phase, State
+from supervision.tree import Tree
+
+__all__ = ["Pool"]
+
+_DOWN: Final = (State.PENDING, State.STOPPED, State.FAILED, State.DISABLED)
+
+
+class Pool:
+    """What `serve` hands out. Valid after the tree's end too: looking goes on, changing raises `NotRunning`.
+
+    Wherever a path is expected, the bare name of a worker or supervisor will do if only one has it. The path of a worker with
+    replicas means all of them.
+    """
+
+    __slots__ = ("_tree",)
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerInfo]:
+        """Every replica now, in start order."""
+        return report.worker_infos(self._tree)
+
+    def supervisors(self) -> list[SupervisorInfo]:
+        """Every supervisor now, parents first."""
+        return report.supervisor_infos(self._tree)
+
+    def info(self, path: str) -> WorkerInfo | SupervisorInfo:
+        """One replica (of a worker, its first) or one supervisor now.
+
+        Raises:
+            NoSuchActor: nothing, or more than one thing, is meant.
+        """
+        return report.info(self._members(path)[0])
+
+    def counts(self, path: str | None = None) -> Counts:
+        """The direct children of a supervisor, of the root by default."""
+        return report.counts(self._tree.root if path is None else self._branch(path))
+
+    def snapshot(self) -> Snapshot:
+        """The whole tree at this moment, frozen; `to_dict()` makes JSON of it."""
+        return report.snapshot(self._tree)
+
+    def health(self) -> Health:
+        """Live, ready, started, and why not."""
+        return health(self._tree)
+
+    def events(self, size: int = 256) -> Subscription:
+        """What happens from now on: `async for event in pool.events()`. Ends with the tree."""
+        return self._tree.events.subscribe(size)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """What could not be delivered or handled."""
+        return self._tree.letters
+
+    @property
+    def registry(self) -> Registry:
+        """Registered names and groups."""
+        return self._tree.registry
+
+    @property
+    def stop_report(self) -> StopReport | None:
+        """How the stop of the tree went; None while it runs."""
+        return self._tree.report
+
+    # -- addresses -------------------------------------------------------------------------------
+
+    def ref(self, name: str) -> Ref:
+        """The address of a replica (by path), of a worker (over its replicas), or of a registered name.
+
+        Raises:
+            NoSuchActor: nothing, or more than one thing, is meant.
+        """
+        return self._tree.find(name)
+
+    def router(
+        self,
+        name: str,
+        routing: Routing | str = Routing.ROUND_ROBIN,
+        *,
+        key: Callable[[object], object] | None = None,
+    ) -> Router:
+        """One address over the replicas of a worker, with a routing of your choice."""
+        _, slot, _ = self._tree.locate(name)
+        if slot is None or not isinstance(slot.spec, Worker):
+            raise NoSuchActor(name, why=f"{name!r} is a supervisor, which takes no messages")
+        return self._tree.router(slot, name, routing=routing, key=key)
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    async def wait_ready(self) -> None:
+        """Wait until the first start of the whole tree is complete (or the tree has ended)."""
+        await self._tree.ready.wait()
+
+    async def wait_stopped(self) -> None:
+        """Wait until the tree has ended."""
+        await self._tree.done.wait()
+
+    async def wait_state(
+        self, path: str, *states: State | Phase | str
+    ) -> WorkerInfo | SupervisorInfo:
+        """Wait until what `path` means is in one of `states`; phases count too, `running` includes all of them.
+
+        For a worker with replicas, until all are. Returns at once if so already.
+        """
+        wanted = {str(state) for state in states}
+        members = self._members(path)
+        await trio.lowlevel.checkpoint()
+        for member in members:
+            while str(member.state) not in wanted and str(member.phase) not in wanted:
+                await member.changed()
+        return report.info(members[0])
+
+    # -- the whole tree --------------------------------------------------------------------------
+
+    def request_stop(self, why: str = "asked by the program") -> None:
+        """Begin the ordered stop of the tree and do not wait. Asking again changes nothing."""
+        self._tree.request_stop(why)
+
+    async def shutdown(self, why: str = "asked by the program") -> StopReport:
+        """Stop the tree in order and wait for its end; late callers wait for the same end.
+
+        Raises:
+            WouldWaitForItself: called from inside the tree; use `request_stop`.
+        """
+        self._refuse_own(self._tree.root.path, "shutdown")
+        self._tree.request_stop(why)
+        await self._tree.done.wait()
+        assert self._tree.report is not None
+        return self._tree.report
+
+    def cancel(self, why: str = "cancelled by the program") -> None:
+        """Cancel everything that runs, at once: what a second signal does."""
+        self._tree.force(why)
+
+    # -- one child -------------------------------------------------------------------------------
+
+    async def start_child(self, parent: str, spec: Spec) -> Ref | None:
+        """Add a child to a running supervisor, start it, wait until it is ready; returns its address.
+
+        If its first run fails before that, the child is discarded. If the caller is cancelled, it is stopped and discarded.
+
+        Raises:
+            StartFailed: its first run failed; that error is the cause.
+            AlreadyPresent: a child of that name exists.
+            TooManyChildren: `max_children` is reached, those waiting for a restart included.
+            SpecError: it may not be a child here.
+            NotRunning: the supervisor, or the tree, is not running.
+        """
+        branch = self._running_branch(parent, "start_child")
+        check_child(spec, branch.spec)
+        path = f"{branch.path}/{spec.name}"
+        present = branch.slots.get(spec.name)
+        if present is not None:
+            first = present.members[0] if present.members else None
+            raise AlreadyPresent(
+                path, first.state if first else State.STOPPED, self._address(present)
+            )
+        limit = branch.spec.max_children
+        if limit is not None and len(branch.slots) >= limit:
+            raise TooManyChildren(branch.path, limit)
+        slot = branch.add(spec)
+        self._tree.structure_changed()
+        self._tree.emit(Changed, path, what="was added")
+        if not spec.enabled:
+            await trio.lowlevel.checkpoint()
+            return self._address(slot)
+        try:
+            await self._try_start(branch, list(slot.members), discard=True)
+        except trio.Cancelled:
+            for member in slot.members:
+                self._let_go(branch, member, doomed=True)
+            raise
+        return self._address(slot)
+
+    async def start(self, path: str) -> None:
+        """Start what is stopped, failed or disabled-then-enabled, and wait until it is ready.
+
+        Raises:
+            StartFailed: its run failed before that; it stays down, its supervisor is not disturbed.
+            IllegalTransition: it is running, restarting or disabled.
+        """
+        branch, members = self._targets(path, "start")
+        for member in members:
+            if member.state is State.DISABLED:
+                raise IllegalTransition(member.path, member.state, "running", "Enable it first.")
+            if member.state not in _DOWN:
+                raise IllegalTransition(member.path, member.state, "running", "It needs no start.")
+        await self._try_start(branch, members, discard=False)
+
+    async def stop(self, path: str) -> None:
+        """Stop it in order and wait; nothing starts it again by itself. Of a stopped one, nothing happens.
+
+        Raises:
+            WouldWaitForItself: called from inside what is to stop; use `ctx.stop()`.
+        """
+        branch, members = self._targets(path, "stop")
+        self._refuse_own(path, "stop")
+        for member in reversed(members):
+            self._let_go(branch, member)
+        await self._until_down(members)
+
+    async def restart(self, path: str) -> None:
+        """Stop it in order and start it again, or, if it waits for a restart, start it now. Counts against no limit.
+
+        Raises:
+            IllegalTransition: it is disabled.
+            StartFailed: the new run failed before it was ready; its supervisor goes on as after any failure.
+        """
+        branch, members = self._targets(path, "restart")
+        self._refuse_own(path, "restart")
+        runs = {member: member.run for member in members}
+        for member in members:
+            if member.state is State.DISABLED:
+                raise IllegalTransition(member.path, member.state, "running", "Enable it first.")
+        for member in members:
+            member.wanted = True
+            if member.alive:
+                member.ask("an operator restarts it")
+            else:
+                member.halt()
+                member.forgive()
+                member.start()
+        for member in members:
+            while member.run == runs[member] or member.phase is Phase.STARTING:
+                if branch.stopping or not member.wanted:
+                    return
+                await member.changed()
+                if member.run > runs[member] and not member.alive and member.ready_at is None:
+                    raise StartFailed(member.path, member.error)
+
+    async def remove(self, path: str) -> None:
+        """Forget a child that is down, and free its name.
+
+        Raises:
+            IllegalTransition: it is running or restarting; stop it first.
+        """
+        branch, members = self._targets(path, "remove")
+        for member in members:
+            if member.state not in _DOWN:
+                raise IllegalTransition(member.path, member.state, "removed", "Stop it first.")
+        await trio.lowlevel.checkpoint()
+        for member in members:
+            member.doomed = True
+            member.retire("removed")
+            branch.forget(member)
+            self._tree.emit(Changed, member.path, what="was removed")
+
+    async def scale(self, path: str, replicas: int) -> None:
+        """Change the number of replicas of a worker; waits for new ones to be ready and for old ones to stop.
+
+        The ones with the highest numbers go first.
+        """
+        branch, slot, _ = self._tree.locate(path)
+        self._running_branch(branch.path, "scale")
+        if slot is None or not isinstance(slot.spec, Worker):
+            raise NoSuchActor(path, why=f"{path!r} is a supervisor; only workers have replicas")
+        slot.spec = attrs.evolve(slot.spec, replicas=replicas)
+        surplus = slot.members[replicas:]
+        added = branch.grow(slot, max(0, replicas - len(slot.members)))
+        self._tree.structure_changed()
+        self._tree.emit(
+            Changed, f"{branch.path}/{slot.spec.name}", what=f"was scaled to {replicas}"
+        )
+        for member in reversed(surplus):
+            self._refuse_own(member.path, "scale")
+            self._let_go(branch, member, doomed=True)
+        wanted = [member for member in added if member.wanted]
+        for member in wanted:
+            member.start()
+        for member in wanted:
+            while member.alive and member.phase is Phase.STARTING:
+                await member.changed()
+        await self._until_down(surplus)
+
+    async def disable(self, path: str) -> None:
+        """Stop it and keep it from being started, also by a restart of its group, until it is enabled."""
+        branch, members = self._targets(path, "disable")
+        self._refuse_own(path, "disable")
+        for member in reversed(members):
+            self._let_go(branch, member)
+        await self._until_down(members)
+        for member in members:
+            if member.state is not State.DISABLED:
+                member.become(State.DISABLED)
+                member.retire("disabled")
+                self._tree.emit(Changed, member.path, what="was disabled")
+
+    async def enable(self, path: str) -> None:
+        """Undo `disable`, and start it.
+
+        Raises:
+            IllegalTransition: it is not disabled.
+        """
+        branch, members = self._targets(path, "enable")
+        for member in members:
+            if member.state is not State.DISABLED:
+                raise IllegalTransition(member.path, member.state, "enabled", "It is not disabled.")
+        for member in members:
+            member.become(State.STOPPED)
+            self._tree.emit(Changed, member.path, what="was enabled")
+        await self._try_start(branch, members, discard=False)
+
+    # -- how -------------------------------------------------------------------------------------
+
+    async def _try_start(self, branch: Branch, members: list[Member], *, discard: bool) -> None:
+        for member in members:
+            member.forgive()
+            member.wanted = True
+            member.on_trial = True
+            member.start()
+        await trio.lowlevel.checkpoint()
+        failed: Member | None = None
+        for member in members:
+            while member.alive and member.phase is Phase.STARTING:
+                await member.changed()
+            if member.on_trial and member.state is State.FAILED:
+                failed = failed or member
+            member.on_trial = False
+        if failed is not None:
+            error = failed.error
+            if discard:
+                for member in members:
+                    self._let_go(branch, member, doomed=True)
+            raise StartFailed(failed.path, error)
+
+    def _let_go(self, branch: Branch, member: Member, *, doomed: bool = False) -> None:
+        member.wanted = False
+        member.doomed = member.doomed or doomed
+        if member.alive:
+            member.ask("an operator stops it")
+            return
+        was = member.state
+        member.halt()
+        if was is not State.DISABLED:
+            member.retire("stopped")
+        if doomed:
+            branch.forget(member)
+        branch.settled(member)
+
+    async def _until_down(self, members: Iterable[Member]) -> None:
+        await trio.lowlevel.checkpoint()
+        for member in members:
+            while member.alive:
+                await member.changed()
+
+    def _address(self, slot: Slot) -> Ref | None:
+        if not isinstance(slot.spec, Worker) or not slot.members:
+            return None
+        first = slot.members[0]
+        assert isinstance(first, Replica)
+        path = first.path.rpartition("/")[0]
+        return ActorRef(first.mailbox) if len(slot.members) == 1 else self._tree.router(slot, path)
+
+    def _members(self, path: str) -> list[Member]:
+        _, slot, member = self._tree.locate(path)
+        if member is not None:
+            return [member]
+        if slot is None or not slot.members:
+            raise NoSuchActor(path, why=f"{path!r} has no replicas now")
+        return list(slot.members)
+
+    def _targets(self, path: str, verb: str) -> tuple[Branch, list[Member]]:
+        branch, _, member = self._tree.locate(path)
+        self._require_tree(verb)
+        if member is self._tree.root:
+            raise NotRunning(path, verb, "is the whole tree; use request_stop() or shutdown()")
+        if not branch.alive or branch.stopping:
+            raise NotRunning(branch.path, verb)
+        return branch, self._members(path)
+
+    def _branch(self, path: str) -> Branch:
+        _, slot, member = self._tree.locate(path)
+        if not isinstance(member, Branch):
+            kind = "a worker" if slot is not None else "nothing"
+            raise NoSuchActor(path, why=f"{path!r} is {kind}, not a supervisor")
+        return member
+
+    def _running_branch(self, path: str, verb: str) -> Branch:
+        self._require_tree(verb)
+        branch = self._branch(path)
+        if not branch.alive or branch.stopping:
+            raise NotRunning(branch.path, verb)
+        return branch
+
+    def _require_tree(self, verb: str) -> None:
+        if self._tree.done.is_set():
+            raise NotRunning(self._tree.root.path, verb, "has ended")
+        if self._tree.final:
+            raise NotRunning(self._tree.root.path, verb, "is stopping")
+
+    def _refuse_own(self, path: str, verb: str) -> None:
+        me: Any = running.get()
+        if me is None or me.mailbox.office is not self._tree.office or not me.alive:
+            return
+        mine: str = me.path
+        if path == self._tree.root.path or any(
+            mine == m.path or mine.startswith(f"{m.path}/") for m in self._members(path)
+        ):
+            raise WouldWaitForItself(mine, verb)
+
+    def __repr__(self) -> str:
+        states = ", ".join(
+            f"{count} {state}" for state, count in self.snapshot().counts.items() if count
+        )
+        return f"<Pool {self._tree.root.name}: {states or 'no workers'}>"

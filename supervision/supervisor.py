@@ -1,0 +1,218 @@
+"""serve and running: the ways to keep a tree alive.
+
+Floor: above pool. Theory of the nesting: all runs live in one nursery inside a shielded scope, so an outer cancellation never
+cuts them at random. A task outside the shield notices it and asks for the ordered stop; the shield opens when that is
+done. So `serve` ends only when no task of the tree is left, whatever ends it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from math import inf
+from random import Random
+from typing import Any, Final
+
+import trio
+
+from actors.events import Event, Subscription
+from supervision.errors import SpecError
+from supervision.logs import log_event
+from supervision.pool import Pool
+from supervision.specs import Start, Supervisor
+from supervision.tree import Tree
+
+__all__ = ["Listener", "running", "serve"]
+
+Listener = Callable[[Event], object]
+"""A sync or async function of one event. It gets its own bounded queue and task."""
+
+LISTENER_BUFFER: Final = 1024
+LISTENER_GRACE: Final = 1.0
+"""Seconds that listeners which still make progress get for what is queued at the end."""
+
+
+async def serve(
+    tree: Supervisor,
+    *,
+    start: Start | str | None = None,
+    stop_timeout: float = 15.0,
+    wait_ready: bool = True,
+    listeners: Iterable[Listener] = (),
+    log: bool = True,
+    telemetry: bool | None = None,
+    services: Any = None,
+    signals: bool | None = None,
+    random: Random | None = None,
+    task_status: trio.TaskStatus[Pool] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run `tree` until it is done, is asked to stop, or fails. Synopsis::
+
+        trio.run(supervisor.serve, tree)                     # a whole process
+        pool = await nursery.start(supervisor.serve, tree)   # inside a Trio service
+
+    Args:
+        start: `"strict"` rolls back and raises if a first start fails, in the whole tree.
+        stop_timeout: seconds that the ordered stop may take; then everything left is cancelled.
+        wait_ready: whether `task_status.started(pool)` waits until the first start is complete. Without, the pool comes at once.
+        listeners: functions of one event, sync or async; a slow or failing one disturbs nobody.
+        log: write events to the `supervision` logger.
+        telemetry: trace and measure with OpenTelemetry; by default if the program has imported it.
+        services: a `svcs.Registry` from which constructors of workers get their parameters.
+        signals: stop on SIGTERM and SIGINT, cancel on the second; by default if this is the main task of the run.
+        random: source of jitter, for tests.
+
+    Cancelling it from outside is turned into the same ordered stop.
+
+    Raises:
+        TreeFailed: the root gave up. Its cause is a group of the last failures.
+        StartFailed: with `start="strict"`.
+        BaseException: what a worker raised that is not an `Exception` (KeyboardInterrupt, SystemExit), unchanged.
+    """
+    if not isinstance(tree, Supervisor):
+        raise SpecError(f"serve() runs a Supervisor, not {tree!r}; write Supervisor('name', [...])")
+    if not stop_timeout >= 0:
+        raise SpecError(
+            f"stop_timeout must be a number of seconds, 0 or more, not {stop_timeout!r}"
+        )
+    strict = start is not None and Start(start) is Start.STRICT
+    live = Tree(tree, stop_timeout=stop_timeout, strict=strict, random=random)
+    if log:
+        live.events.tap(log_event)
+    if services is not None:
+        from supervision.services import install
+
+        install(live, services)
+    if telemetry is None:
+        from supervision.telemetry import in_use
+
+        telemetry = in_use()
+    if telemetry:
+        from supervision.telemetry import install as instrument
+
+        instrument(live)
+    pool = Pool(live)
+    wait_ready = wait_ready or strict or tree.start is Start.STRICT
+    try:
+        async with trio.open_nursery() as outside:
+            outside.start_soon(_notice_cancellation, live)
+            if signals or (signals is None and _is_main()):
+                outside.start_soon(_obey_signals, live)
+            with trio.CancelScope(shield=True):
+                async with trio.open_nursery() as nursery:
+                    live.nursery = nursery
+                    nursery.start_soon(live.timers.run)
+                    queues = [_Listening(live, fn) for fn in listeners]
+                    for queue in queues:
+                        nursery.start_soon(queue.run)
+                    live.root.start()
+                    if wait_ready:
+                        await _through_interrupts(live, live.ready)
+                    if live.fatal is None and live.failure is None:
+                        task_status.started(pool)
+                    await _through_interrupts(live, live.done)
+                    live.events.close()
+                    await _finish_listening(queues)
+                    nursery.cancel_scope.cancel(reason="the tree has ended")
+            outside.cancel_scope.cancel(reason="the tree has ended")
+    finally:
+        error = live.fatal or live.failure
+        if error is not None:
+            raise error
+
+
+@asynccontextmanager
+async def running(tree: Supervisor, **options: Any) -> AsyncIterator[Pool]:
+    """`async with supervisor.running(tree) as pool:` keeps `tree` alive round a block of ordinary code.
+
+    Leaving the block, however, stops the tree in order. If the tree fails, the block is cancelled and `TreeFailed` raised.
+    An exception of the block comes out as itself, not in a group, unless the tree failed as well. Options are those of `serve`.
+    """
+    try:
+        async with trio.open_nursery() as nursery:
+            pool: Pool = await nursery.start(partial(serve, tree, **{"signals": False, **options}))
+            try:
+                yield pool
+            finally:
+                pool.request_stop("the block has ended")
+                with trio.CancelScope(shield=True):
+                    await pool.wait_stopped()
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) != 1:
+            raise
+        alone = group.exceptions[0]
+    else:
+        return
+    raise alone from alone.__cause__
+
+
+async def _notice_cancellation(tree: Tree) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        tree.request_stop("cancelled from outside")
+
+
+async def _through_interrupts(tree: Tree, event: trio.Event) -> None:
+    """Wait for `event`; what is raised into this task meanwhile (Ctrl-C) becomes an ordered stop."""
+    while not event.is_set():
+        try:
+            await event.wait()
+        except BaseException as exc:  # noqa: ASYNC103, PERF203 - shielded: this is no Cancelled; serve raises it at the end
+            tree.abort(exc)
+            event = tree.done
+
+
+async def _obey_signals(tree: Tree) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        asked = False
+        async for number in received:
+            name = signal.Signals(number).name
+            if asked:
+                tree.force(f"{name}, the second signal")
+            else:
+                tree.request_stop(name)
+            asked = True
+
+
+def _is_main() -> bool:
+    """True in the main task of a run in the main thread: the tree is the program."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    nursery = trio.lowlevel.current_task().parent_nursery
+    return nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
+
+
+class _Listening:
+    """One listener, its queue, and the event it has in hand."""
+
+    def __init__(self, tree: Tree, fn: Listener) -> None:
+        self.queue: Subscription = tree.events.subscribe(LISTENER_BUFFER)
+        self.done = trio.Event()
+        self.busy_since: float = inf
+        self._tree = tree
+        self._fn = fn
+
+    async def run(self) -> None:
+        async for event in self.queue:
+            self.busy_since = trio.current_time()
+            try:
+                result = self._fn(event)
+                if hasattr(result, "__await__"):
+                    await result
+            except Exception:
+                self._tree.events.failed(self._fn)
+            self.busy_since = inf
+        self.done.set()
+
+
+async def _finish_listening(queues: list[_Listening]) -> None:
+    """Let listeners take what is queued; one that has been stuck on an event for long is not waited for."""
+    now = trio.current_time()
+    with trio.move_on_after(LISTENER_GRACE):
+        for queue in queues:
+            if now - queue.busy_since < LISTENER_GRACE:
+                await queue.done.wait()

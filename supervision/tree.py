@@ -1,0 +1,261 @@
+"""Tree: what all parts of one running tree share, and the root's parent.
+
+Floor: above branch. The rule: it decides nothing but how the whole ends.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from difflib import get_close_matches
+from math import inf
+from random import Random
+from typing import Any
+
+import trio
+
+from actors.context import Context
+from actors.errors import NoSuchActor
+from actors.mailbox import Office
+from actors.ref import ActorRef, Ref
+from actors.registry import Registry
+from actors.routing import Router
+from actors.watching import Watches
+from supervision.branch import Branch, Slot
+from supervision.child import Replica
+from supervision.errors import StartFailed, SupervisorFailed, TreeFailed
+from supervision.events import StopReport, TreeStopped
+from supervision.member import Member
+from supervision.plan import Ending
+from supervision.specs import Supervisor, Worker
+from supervision.states import State
+
+__all__ = ["Tree"]
+
+
+class Tree:
+    """The shared parts of one running tree. Made by `serve`; users hold a `Pool`."""
+
+    def __init__(
+        self,
+        spec: Supervisor,
+        *,
+        stop_timeout: float = 15.0,
+        strict: bool = False,
+        random: Random | None = None,
+    ) -> None:
+        self.spec = spec
+        self.stop_timeout = stop_timeout
+        self.strict = strict
+        self.random = random if random is not None else Random()
+        self.office = Office()
+        self.events = self.office.events
+        self.timers = self.office.timers
+        self.letters = self.office.letters
+        self.registry = Registry()
+        self.watches = Watches()
+        self.services: Any = None
+        self.builder: Callable[[Worker], AbstractAsyncContextManager[object]] | None = None
+        self.around_run: Callable[[Context], AbstractContextManager[object]] | None = None
+        self.base = contextvars.copy_context()
+        self.nursery: trio.Nursery | None = None
+        self.emit: Callable[..., None] = self.events.emit
+        self.now: Callable[[], float] = trio.current_time
+        self.deadline = inf
+        """Until when the whole tree may take to stop."""
+        self.final = False
+        """True once the whole tree has been asked to stop: nothing will be started again."""
+        self.why: str | None = None
+        self.fatal: BaseException | None = None
+        self.failure: TreeFailed | StartFailed | None = None
+        self.done = trio.Event()
+        self.ready = trio.Event()
+        self.report: StopReport | None = None
+        self._stopping_since = 0.0
+        self._orderly: list[str] = []
+        self._forced: list[str] = []
+        self._abandoned = 0
+        self._overrun = 0.0
+        self._by_name: dict[str, list[str]] | None = None
+        self.started_at = trio.current_time()
+        self.root = Branch(self, self, spec, spec.name, 0)
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def spawn(self, fn: Callable[[], Awaitable[object]], name: str) -> None:
+        """Start a task of a run, in the context the tree was started in, not in that of whoever asks."""
+        assert self.nursery is not None
+        self.base.run(self.nursery.start_soon, fn, name=name)
+
+    def fresh_context(self) -> contextvars.Context:
+        """A copy of the context the tree was started in."""
+        return self.base.copy()
+
+    def build(self, spec: Worker) -> AbstractAsyncContextManager[object]:
+        """What a run of `spec` executes: made by its class or factory, with services if there are any."""
+        if self.builder is not None:
+            return self.builder(spec)
+        make: Callable[[], object] = spec.run
+        return nullcontext(make())
+
+    def request_stop(self, why: str) -> None:
+        """Begin the ordered stop of the whole tree; asking again changes nothing."""
+        if self.final:
+            return
+        self.final = True
+        self.why = why
+        self._stopping_since = self.now()
+        if self.stop_timeout < inf:
+            self.deadline = self.now() + self.stop_timeout
+            self.timers.call_at(self.deadline, self._too_late)
+        if self.root.alive:
+            self.root.ask(why)
+
+    def _too_late(self) -> None:
+        if not self.done.is_set():
+            self.force(f"the tree had {self.stop_timeout:g} s to stop (stop_timeout)")
+
+    def force(self, why: str) -> None:
+        """Cancel everything that still runs, at once and in no order."""
+        self.request_stop(why)
+        self.root.force(why)
+
+    def abort(self, fatal: BaseException) -> None:
+        """Stop in order because of an error that is nobody's to handle; `serve` raises it at the end."""
+        if self.fatal is None:
+            self.fatal = fatal
+        self.request_stop(f"{type(fatal).__name__} was raised")
+
+    # -- the root's parent -----------------------------------------------------------------------
+
+    def member_ready(self, member: Member) -> None:
+        self.ready.set()
+
+    def member_ended(
+        self, member: Member, how: Ending, error: Exception | None, lasted: float
+    ) -> None:
+        if isinstance(error, StartFailed):
+            self.failure = error
+        elif isinstance(error, SupervisorFailed):
+            self.failure = TreeFailed(self.root.path, error.why, error.leaves())
+        member.become(State.FAILED if how is Ending.FAILED else State.STOPPED)
+        self.final = True
+        member.retire("stopped")
+        seconds = self.now() - self._stopping_since if self.why is not None else 0.0
+        self.report = StopReport(
+            orderly=tuple(self._orderly),
+            forced=tuple(self._forced),
+            abandoned_threads=self._abandoned,
+            seconds=seconds,
+            overrun=self._overrun,
+        )
+        self.emit(TreeStopped, self.root.path, report=self.report)
+        self.done.set()
+        self.ready.set()
+
+    def tally(self, path: str, *, forced: bool, abandoned: bool, overrun: float) -> None:
+        """Note how one replica's stop went."""
+        (self._forced if forced else self._orderly).append(path)
+        self._abandoned += abandoned
+        self._overrun = max(self._overrun, overrun)
+
+    # -- finding ---------------------------------------------------------------------------------
+
+    def structure_changed(self) -> None:
+        """Children were added or forgotten."""
+        self._by_name = None
+
+    def locate(self, name: str) -> tuple[Branch, Slot | None, Member | None]:
+        """What a path or a bare name stands for: a supervisor's slot, and the replica if the path names one.
+
+        Raises:
+            NoSuchActor: nothing, or more than one thing, is meant.
+        """
+        path = name if name == self.root.name or "/" in name else self._only_path(name)
+        branch: Branch = self.root
+        parts = path.split("/")
+        if parts[0] != self.root.name:
+            raise self._unknown(name)
+        rest = parts[1:]
+        if not rest:
+            return branch, None, branch
+        while True:
+            slot = branch.slots.get(rest[0])
+            if slot is None:
+                raise self._unknown(name)
+            rest = rest[1:]
+            if isinstance(slot.spec, Worker):
+                return branch, slot, self._replica(slot, rest, name)
+            below = slot.members[0]
+            assert isinstance(below, Branch)
+            if not rest:
+                return branch, slot, below
+            branch = below
+
+    def _replica(self, slot: Slot, rest: list[str], name: str) -> Member | None:
+        if not rest:
+            return None
+        for member in slot.members:
+            if isinstance(member, Replica) and [str(member.number)] == rest:
+                return member
+        raise self._unknown(name)
+
+    def _only_path(self, name: str) -> str:
+        paths = self.names().get(name, [])
+        if len(paths) > 1:
+            raise NoSuchActor(
+                name,
+                candidates=tuple(paths),
+                why=f"the name {name!r} is ambiguous in this tree; say which: {', '.join(paths)}",
+            )
+        if not paths:
+            raise self._unknown(name)
+        return paths[0]
+
+    def _unknown(self, name: str) -> NoSuchActor:
+        known = [*self.names(), *(path for paths in self.names().values() for path in paths)]
+        return NoSuchActor(name, candidates=tuple(get_close_matches(name, known, n=3)))
+
+    def names(self) -> dict[str, list[str]]:
+        """Every bare name, and the paths it may stand for."""
+        if self._by_name is None:
+            self._by_name = {}
+            branches = [self.root]
+            while branches:
+                branch = branches.pop()
+                for slot in branch.slots.values():
+                    self._by_name.setdefault(slot.spec.name, []).append(
+                        f"{branch.path}/{slot.spec.name}"
+                    )
+                    branches.extend(m for m in slot.members if isinstance(m, Branch))
+        return self._by_name
+
+    def find(self, name: str) -> Ref:
+        """The ref of a replica by path, of a worker by path or name, or of whoever registered the name."""
+        registered = self.registry.whereis(name)
+        if registered is not None:
+            return registered
+        _, slot, member = self.locate(name)
+        if isinstance(member, Replica):
+            return ActorRef(member.mailbox)
+        if slot is None or not isinstance(slot.spec, Worker):
+            raise NoSuchActor(name, why=f"{name!r} is a supervisor, which takes no messages")
+        if (
+            slot.spec.replicas == 1
+            and len(slot.members) == 1
+            and isinstance(slot.members[0], Replica)
+        ):
+            return ActorRef(slot.members[0].mailbox)
+        return self.router(slot, name)
+
+    def router(self, slot: Slot, path: str, **options: Any) -> Router:
+        """One address for all replicas of a worker."""
+
+        def members() -> list[ActorRef]:
+            return [ActorRef(m.mailbox) for m in slot.members if isinstance(m, Replica)]
+
+        return Router(path, members, **options)
+
+    def __repr__(self) -> str:
+        return f"<Tree {self.root!r}>"

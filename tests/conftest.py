@@ -1,0 +1,39 @@
+"""What every test gets: Trio, virtual time through `autojump_clock`, and hypothesis profiles.
+
+pytest-trio runs async tests (`trio_mode`); its `autojump_clock` fixture makes a wait of an hour take
+no time at all. No test sleeps for real.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+ROOT = Path(__file__).parent.parent
+
+settings.register_profile(
+    "dev",
+    # Virtual time says nothing about how long an example takes on a busy machine.
+    deadline=None,
+    # Examples differ from run to run on purpose: a suite that always tries the same learns nothing.
+    derandomize=False,
+    print_blob=True,
+    database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples"),
+    # `autojump_clock` is made once for all examples of a test. Each example is a Trio run of its own
+    # and reads the clock relative to its start, so nothing leaks from one into the next.
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=100,
+)
+settings.register_profile(
+    "ci",
+    settings.get_profile("dev"),
+    # A shared machine may be slow; that is no fault of the test.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.register_profile("nightly", settings.get_profile("ci"), max_examples=5000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
+)
