@@ -7,7 +7,13 @@ from actors.actor import Actor
 from actors.context import Context
 
 # What could not be delivered.
-from actors.deadletters import DeadLetter, DeadLetters, DeadLettered, LateReply
+from actors.deadletters import (
+    DeadLetter,
+    DeadLettered,
+    DeadLetters,
+    DeadLetterStatistics,
+    LateReply,
+)
 
 # Errors.
 from actors.errors import (
@@ -24,14 +30,14 @@ from actors.errors import (
 )
 
 # What is reported.
-from actors.events import Event, Gap, Stream, Subscription
+from actors.events import Event, Gap, Stream, StreamStatistics, Subscription
 
 # The queue and its options.
 from actors.mailbox import Mailbox, MailboxSpec, MailboxStatistics, Overflow
 
 # Addresses.
 from actors.ref import ActorRef, Answer, Ref
-from actors.registry import Registry
+from actors.registry import Registry, RegistryStatistics
 
 # A schedule of waits.
 from actors.resilience.backoff import Backoff
@@ -50,6 +56,7 @@ __all__ = [
     "Backoff",
     "Context",
     "DeadLetter",
+    "DeadLetterStatistics",
     "DeadLettered",
     "DeadLetters",
     "Down",
@@ -66,11 +73,13 @@ __all__ = [
     "Overflow",
     "Ref",
     "Registry",
+    "RegistryStatistics",
     "Reminder",
     "Router",
     "Routing",
     "SendError",
     "Stream",
+    "StreamStatistics",
     "Subscription",
     "Watch",
     "WouldWaitForItself",

@@ -26,13 +26,10 @@ _REBUILD_FROM: Final = 64
 class Timer:
     """One appointment. `cancel()` may be called at any time, also twice."""
 
-    __slots__ = ("_queue", "_seq", "callback", "when")
+    __slots__ = ("_queue", "callback", "when")
 
-    def __init__(
-        self, queue: TimerQueue, when: float, seq: int, callback: Callable[[], object]
-    ) -> None:
+    def __init__(self, queue: TimerQueue, when: float, callback: Callable[[], object]) -> None:
         self._queue = queue
-        self._seq = seq
         self.when = when
         """Time of Trio's clock at which it fires."""
         self.callback: Callable[[], object] | None = callback
@@ -47,9 +44,6 @@ class Timer:
         if self.callback is not None:
             self.callback = None
             self._queue.one_died()
-
-    def __lt__(self, other: Timer) -> bool:
-        return self.when < other.when or (self.when == other.when and self._seq < other._seq)
 
     def __repr__(self) -> str:
         return f"<Timer at {self.when:.6g}{'' if self.active else ' (done)'}>"
@@ -71,7 +65,7 @@ class TimerQueue:
     __slots__ = ("_dead", "_heap", "_scope", "_seq", "fired")
 
     def __init__(self) -> None:
-        self._heap: list[Timer] = []
+        self._heap: list[tuple[float, int, Timer]] = []  # compared without calling Python
         self._seq = 0
         self._dead = 0
         self._scope: trio.CancelScope | None = None
@@ -80,9 +74,10 @@ class TimerQueue:
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
         """Call `callback()` at `when` (seconds of Trio's clock). It must not raise and must not block."""
         self._seq += 1
-        timer = Timer(self, when, self._seq, callback)
-        heappush(self._heap, timer)
-        if self._heap[0] is timer and self._scope is not None:
+        timer = Timer(self, when, callback)
+        heap = self._heap
+        heappush(heap, (when, self._seq, timer))
+        if heap[0][2] is timer and self._scope is not None:
             self._scope.deadline = when
         return timer
 
@@ -90,7 +85,7 @@ class TimerQueue:
         """Called by `Timer.cancel`: count it, and rebuild when most entries are dead."""
         self._dead += 1
         if self._dead > _REBUILD_FROM and self._dead * 2 > len(self._heap):
-            self._heap = [timer for timer in self._heap if timer.callback is not None]
+            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
             heapify(self._heap)
             self._dead = 0
 
@@ -105,8 +100,8 @@ class TimerQueue:
     def fire_due(self, now: float) -> None:
         """Fire every timer due at `now`. A timer set meanwhile for `now` waits for the next turn."""
         due: list[Timer] = []
-        while self._heap and self._heap[0].when <= now:
-            due.append(heappop(self._heap))
+        while self._heap and self._heap[0][0] <= now:
+            due.append(heappop(self._heap)[2])
         for timer in due:
             callback, timer.callback = timer.callback, None
             if callback is None:
@@ -116,10 +111,10 @@ class TimerQueue:
                 callback()
 
     def _next(self) -> float:
-        while self._heap and self._heap[0].callback is None:
+        while self._heap and self._heap[0][2].callback is None:
             heappop(self._heap)
             self._dead -= 1
-        return self._heap[0].when if self._heap else inf
+        return self._heap[0][0] if self._heap else inf
 
     def statistics(self) -> TimerStatistics:
         """Counts so far."""

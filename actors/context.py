@@ -9,9 +9,11 @@ import logging
 from math import inf
 from typing import Protocol
 
+import outcome
 import trio
 
-from actors.mailbox import NOTHING, Mailbox
+from actors.letters import NOTHING
+from actors.mailbox import Mailbox
 from actors.ref import ActorRef, Answer, Ask, Ref
 from actors.registry import Registry
 from actors.timers import Reminder
@@ -124,7 +126,7 @@ class Context:
         self.beat_at: float | None = None
         self.deferred: list[Ask] | None = None
         self._asked: Ask | None = None
-        self._idle: set[trio.CancelScope] | None = None
+        self._idle: set[trio.lowlevel.Task] | None = None
         self._reminders: list[Reminder] | None = None
 
     # -- life ------------------------------------------------------------------------------------
@@ -146,22 +148,36 @@ class Context:
         self.host.stop_self()
 
     async def sleep(self, seconds: float) -> bool:
-        """Sleep, but not longer than until a stop is asked for. True if the whole time has passed."""
+        """Sleep, but not longer than until a stop is asked for. True if the whole time has passed.
+
+        After False the run goes on to its next checkpoint, where it is cancelled unless it is `busy`.
+        """
         if not seconds >= 0:
             raise ValueError(f"seconds must be 0 or more, not {seconds!r}")
-        if self.stopping:
+        if self.stopping or not seconds:
             await trio.lowlevel.checkpoint()
-            return False
-        if self._idle is None:
-            self._idle = set()
+            return not self.stopping
+        # Woken, not cancelled: a cancellation of the sleep alone would be lost in that of the run, which follows at once.
+        task = trio.lowlevel.current_task()
+        sleepers = self._idle = self._idle if self._idle is not None else set()
+        sleepers.add(task)
         end = trio.current_time() + seconds
-        with trio.CancelScope() as scope:
-            self._idle.add(scope)
-            try:
-                await trio.sleep_until(end)
-            finally:
-                self._idle.discard(scope)
-        return not scope.cancelled_caught
+        timer = self.mailbox.office.timers.call_at(end, lambda: self._wake(task, whole=True))
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            sleepers.discard(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        try:
+            return bool(await trio.lowlevel.wait_task_rescheduled(leave))
+        finally:
+            sleepers.discard(task)
+            timer.cancel()
+
+    def _wake(self, task: trio.lowlevel.Task, *, whole: bool) -> None:
+        if self._idle is not None and task in self._idle:
+            self._idle.discard(task)
+            trio.lowlevel.reschedule(task, outcome.Value(whole))
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -266,8 +282,8 @@ class Context:
 
     def wake_idle(self) -> None:
         """End `ctx.sleep` at once: a stop was asked for."""
-        for scope in self._idle or ():
-            scope.cancel()
+        for task in tuple(self._idle or ()):
+            self._wake(task, whole=False)
 
     def end(self) -> None:
         """The run has ended: cancel all that belongs to it."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, cast
 
 import attrs
 import trio
@@ -171,14 +171,14 @@ class Stream:
         self.dropped = 0
         self.tap_errors = 0
         self.on = False
-        """False while nobody listens: reporters may skip building an event."""
+        """False while nobody listens: reporters may skip building an event, but count it in `seq`."""
 
-    def emit(self, event: type[Event], path: str, run: int = 0, **fields: object) -> None:
+    def emit(self, event: type[Event], path: str, run: int = 0, **fields: Any) -> None:
         """Report: build the event if anybody listens, and hand it to all. Never raises, never waits."""
         self.seq += 1
         if not self.on:
             return
-        made = event(seq=self.seq, time=self._clock(), path=path, run=run, **fields)  # type: ignore[arg-type]
+        made = event(seq=self.seq, time=self._clock(), path=path, run=run, **fields)
         for tap in self._taps:
             try:
                 tap(made)
@@ -256,9 +256,11 @@ def plain(value: object) -> object:
     if isinstance(value, BaseException):
         return repr(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        mapping = cast(Mapping[object, object], value)
+        return {str(key): plain(item) for key, item in mapping.items()}
     if isinstance(value, (tuple, list, set, frozenset)):
-        return [plain(item) for item in value]
-    if attrs.has(type(value)):
-        return {f.name: plain(getattr(value, f.name)) for f in attrs.fields(type(value))}
+        return [plain(item) for item in cast(Iterable[object], value)]
+    kind: type[Any] = type(value)
+    if attrs.has(kind):
+        return {f.name: plain(getattr(value, f.name)) for f in attrs.fields(kind)}
     return str(value)

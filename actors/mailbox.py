@@ -18,25 +18,25 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from enum import StrEnum
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import outcome
 import trio
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
+from actors.clock import TimerQueue
 from actors.deadletters import DeadLetter, DeadLetters
 from actors.errors import ActorStopped, HandlerFailed, MailboxFull
 from actors.events import Stream
-from actors.options import choice, count, flag
-from actors.clock import TimerQueue
+from actors.letters import NOTHING, Letter, Tick
+from actors.options import Choice, OptionError, checked, count, flag
 
-__all__ = ["Letter", "Mailbox", "MailboxSpec", "MailboxStatistics", "Office", "Overflow"]
+__all__ = ["Mailbox", "MailboxSpec", "MailboxStatistics", "Office", "Overflow"]
 
 
-class Overflow(StrEnum):
+class Overflow(Choice):
     """What a full mailbox does with one more message."""
 
     WAIT = "wait"
@@ -52,13 +52,15 @@ class Overflow(StrEnum):
 _DROPS: Final = (Overflow.DROP_OLDEST, Overflow.DROP_NEWEST)
 
 
-def _capacity(_: object, field: attrs.Attribute[float], value: float) -> None:
+def _capacity(_: object, field: attrs.Attribute[Any], value: Any) -> None:
     if isinstance(value, bool) or not (value == inf or (isinstance(value, int) and value >= 0)):
-        raise ValueError(
-            f"mailbox {field.name} must be a whole number of messages, 0 or more, or math.inf, not {value!r}"
+        raise OptionError(
+            f"{field.name} must be a whole number of messages, 0 or more, or math.inf, not {value!r}",
+            option=field.name,
         )
 
 
+@checked()
 @attrs.frozen(kw_only=True)
 class MailboxSpec:
     """How the mailbox of each replica behaves."""
@@ -70,7 +72,7 @@ class MailboxSpec:
     )
     overflow: Overflow = attrs.field(
         default=Overflow.WAIT,
-        converter=choice(Overflow),
+        converter=Overflow,
         metadata={"doc": "what a full mailbox does"},
     )
     redeliver: int = attrs.field(
@@ -113,32 +115,6 @@ class MailboxStatistics:
     """Senders waiting for room."""
 
 
-class Letter:
-    """A message that carries more than itself."""
-
-    __slots__ = ("context", "deliveries", "message")
-
-    def __init__(self, message: object, context: object = None, deliveries: int = 0) -> None:
-        self.message = message
-        self.context = context
-        """Where it was sent from (a trace context), or None."""
-        self.deliveries = deliveries
-        """How often a handler was given it."""
-
-    def stale(self) -> bool:
-        """True if nobody wants it handled any more."""
-        return False
-
-    def returned(self, error: Exception) -> bool:
-        """Hand `error` to a sender who waits; False if nobody does and it should be kept."""
-        return False
-
-    @property
-    def waits(self) -> bool:
-        """True if its sender waits for what becomes of it."""
-        return False
-
-
 @attrs.define(eq=False)
 class Office:
     """What all mailboxes of one tree share."""
@@ -154,13 +130,8 @@ class Office:
     """Wraps the handling of one item; None while nobody traces."""
 
 
-class _Nothing:
-    def __repr__(self) -> str:
-        return "NOTHING"
-
-
-NOTHING: Final = _Nothing()
-"""What is in hand while nothing is."""
+_UNUSED: Final[deque[object]] = deque(maxlen=0)
+"""Stands for the empty queue of a mailbox that nobody has written to yet: a deque of its own would be 760 bytes."""
 
 
 class Mailbox:
@@ -197,7 +168,7 @@ class Mailbox:
         self.capacity = spec.capacity
         self.drop = spec.overflow
         self.redeliver = spec.redeliver
-        self.queue: deque[object] = deque()
+        self.queue: deque[object] = _UNUSED  # most mailboxes are never written to
         self.waiters: OrderedDict[object, object] | None = None  # task, or an ask itself -> item
         self.reader: trio.lowlevel.Task | None = None
         self.run: object = None
@@ -222,6 +193,8 @@ class Mailbox:
         if self.closed is not None or len(queue) - self.ticks >= self.capacity:
             self._no_room(item)
             return
+        if queue is _UNUSED:
+            queue = self.queue = deque()
         self.sent += 1
         queue.append(item)
         task = self.reader
@@ -250,19 +223,32 @@ class Mailbox:
             return
         self.sent += 1
         self.ticks += 1
-        self.queue.append(item)
+        self.open_queue().append(item)
         task = self.reader
         if task is not None:
             self.reader = None
             reschedule(task)
 
+    def open_queue(self) -> deque[object]:
+        """The queue, made on first use."""
+        if self.queue is _UNUSED:
+            self.queue = deque()
+        return self.queue
+
     def must_wait(self) -> bool:
         """True if a sender has to wait for room now."""
+        if len(self.queue) - self.ticks < self.capacity and not self.waiters:
+            return False
         if self.closed is not None or self.drop is not Overflow.WAIT:
             return False
-        if self.waiters:
-            return True
-        return len(self.queue) - self.ticks >= self.capacity and not self._handing_over()
+        return bool(self.waiters) or not self._handing_over()
+
+    def put_ask(self, ask: Letter) -> None:
+        """Queue `ask`, whose sender waits for the answer anyway; without room it waits in line for it."""
+        if self.must_wait():
+            self.enqueue_waiter(ask, ask)
+        else:
+            self.put_nowait(ask)
 
     def enqueue_waiter(self, key: object, item: object) -> None:
         """Let `item` wait for room under `key`: a task to wake, or an ask that waits for its answer."""
@@ -287,11 +273,13 @@ class Mailbox:
             self.rejected += 1
             raise ActorStopped(self.path, message, why=self.closed)
         if self._handing_over():
-            self.queue.append(item)
-            self._wake()
+            self.open_queue().append(item)
+            self.wake()
         elif self.drop is Overflow.DROP_OLDEST and self.queue:
-            self._discard(self.queue.popleft())
-            self.queue.append(item)
+            oldest = self.queue.popleft()
+            self.ticks -= isinstance(oldest, Tick)
+            self._discard(oldest)
+            self.open_queue().append(item)
         elif self.drop in _DROPS and not (isinstance(item, Letter) and item.waits):
             self._discard(item)
         else:
@@ -305,7 +293,8 @@ class Mailbox:
                 MailboxFull(self.path, item.message, queued=len(self.queue), capacity=self.capacity)
             )
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let a waiting reader look again."""
         task, self.reader = self.reader, None
         if task is not None:
             reschedule(task)
@@ -319,18 +308,27 @@ class Mailbox:
         while waiters and len(self.queue) < limit:
             key, item = waiters.popitem(last=False)
             self.sent += 1
-            self.queue.append(item)
+            self.open_queue().append(item)
             if isinstance(key, trio.lowlevel.Task):
                 reschedule(key)
 
     async def wait(self) -> None:
         """Park until the queue holds something. Only one task may wait."""
+        self.park()
+        await wait_task_rescheduled(self.unpark)
+
+    def park(self) -> None:
+        """The current task is about to wait as the reader.
+
+        Raises:
+            trio.BusyResourceError: another task already does.
+        """
         if self.reader is not None:
             raise trio.BusyResourceError(f"another task already reads the mailbox of {self.path}")
         self.reader = current_task()
-        await wait_task_rescheduled(self._stop_waiting)
 
-    def _stop_waiting(self, _: object) -> Abort:
+    def unpark(self, _: object) -> Abort:
+        """The waiting reader is cancelled."""
         self.reader = None
         return Abort.SUCCEEDED
 
@@ -432,7 +430,7 @@ class Mailbox:
             self.dead_letter(letter, "failed" if error else "interrupted", run, error, keep=False)
         elif self.redeliver and deliveries <= self.redeliver:
             letter.deliveries = deliveries
-            self.queue.appendleft(letter)
+            self.open_queue().appendleft(letter)
         else:
             reason = ("poison" if self.redeliver else "failed") if error else "interrupted"
             letter.deliveries = max(deliveries, 1)
@@ -471,7 +469,7 @@ class Mailbox:
         """Nobody will read it again: queued messages become dead letters, waiting senders get `ActorStopped`."""
         self.closed = why
         self._dismiss_waiters()
-        queue, self.queue = self.queue, deque()
+        queue, self.queue = self.queue, _UNUSED
         self.ticks = 0
         for item in queue:
             letter = item if isinstance(item, Letter) else Letter(item)
@@ -522,16 +520,3 @@ class Mailbox:
     def __repr__(self) -> str:
         state = self.closed or "open"
         return f"<Mailbox {self.path} {state} {len(self.queue)}/{self.capacity:g} queued>"
-
-
-class Tick(Letter):
-    """A message of the library's own (a timer's, a `Down`): belongs to one run, beyond the user's capacity."""
-
-    __slots__ = ("alive",)
-
-    def __init__(self, message: object, alive: Callable[[], bool]) -> None:
-        super().__init__(message)
-        self.alive = alive
-
-    def stale(self) -> bool:
-        return not self.alive()

@@ -5,97 +5,198 @@ Floor: the lowest. The rule: a wrong option is refused where it is written, with
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import wraps
 from math import inf
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import attrs
 
 __all__ = [
+    "Choice",
+    "OptionError",
+    "above_zero",
     "amount",
-    "choice",
+    "checked",
     "count",
     "flag",
+    "is_number",
     "more_seconds",
     "nearest",
     "seconds",
     "share",
+    "some_count",
     "some_seconds",
 ]
 
-E = TypeVar("E", bound=StrEnum)
+C = TypeVar("C")
 Field: TypeAlias = "attrs.Attribute[Any]"
 
 
-def _number(value: object) -> bool:
+class OptionError(ValueError):
+    """An option cannot have this value, or does not exist. Raised where it is written; correct it there."""
+
+    def __init__(self, text: str, *, where: str = "", option: str = "") -> None:
+        super().__init__(f"{where}: {text}" if where else text)
+        self.text = text
+        self.where = where
+        """What is being declared, such as `worker 'orders'`."""
+        self.option = option
+        """The name of the option, if it is about one."""
+
+
+class Choice(StrEnum):
+    """One of a few words. As a converter it takes the member or the plain word, and refuses others by naming all."""
+
+    @classmethod
+    def option(cls) -> str:
+        """The name of the option that takes it."""
+        return "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        words = [str(member) for member in cls]
+        raise OptionError(
+            f"{cls.option()} must be one of {', '.join(map(repr, words))},"
+            f" not {value!r}.{nearest(str(value), words)}",
+            option=cls.option(),
+        )
+
+
+def checked(
+    error: type[OptionError] = OptionError,
+    *,
+    hint: Callable[[str], str] | None = None,
+) -> Callable[[type[C]], type[C]]:
+    """Class decorator, above `attrs.frozen`: whatever its constructor refuses says what was being declared.
+
+    Args:
+        error: what is raised, also for arguments that are missing or too many.
+        hint: given an option that the class does not have, says where it belongs, or nothing.
+    """
+
+    def decorate(kind: type[C]) -> type[C]:
+        init: Callable[..., None] = kind.__init__
+
+        @wraps(init)
+        def __init__(self: C, *args: object, **options: object) -> None:  # noqa: N807
+            try:
+                init(self, *args, **options)
+            except OptionError as problem:
+                if problem.where:
+                    raise
+                where = _where(kind, args, options)
+                raise error(problem.text, where=where, option=problem.option) from None
+            except TypeError:
+                option, text = _misuse(kind, init, args, options, hint)
+                if not text:
+                    raise
+                raise error(text, where=_where(kind, args, options), option=option) from None
+
+        kind.__init__ = __init__  # type: ignore[assignment,method-assign]
+        return kind
+
+    return decorate
+
+
+def _where(kind: type, args: tuple[object, ...], options: dict[str, object]) -> str:
+    name = args[0] if args else options.get("name")
+    if "name" not in attrs.fields_dict(kind):
+        return kind.__name__
+    noun = kind.__name__.lower()
+    return f"{noun} {name!r}" if isinstance(name, str) else f"a {noun}"
+
+
+def _misuse(
+    kind: type,
+    init: Callable[..., None],
+    args: tuple[object, ...],
+    options: dict[str, object],
+    hint: Callable[[str], str] | None,
+) -> tuple[str, str]:
+    """The option and what is wrong with it, if the arguments do not fit the constructor; else nothing."""
+    known = [field.name for field in attrs.fields(kind) if field.init]
+    for option in options:
+        if option not in known:
+            elsewhere = hint(option) if hint is not None else ""
+            text = f"there is no option {option!r}.{nearest(option, known)}"
+            return option, elsewhere or text
+    try:
+        inspect.signature(init).bind(None, *args, **options)
+    except TypeError as misfit:
+        return "", f"{misfit}; write {_usage(kind)}"
+    return "", ""
+
+
+def _usage(kind: type) -> str:
+    first = [field.name for field in attrs.fields(kind) if field.init and not field.kw_only]
+    return f"{kind.__name__}({', '.join([*first, 'option=value, ...'])})"
+
+
+def is_number(value: object) -> bool:
+    """True for an int or a float that is neither NaN nor a bool."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+
+
+def _refused(field: Field, wanted: str, value: object) -> OptionError:
+    return OptionError(f"{field.name} must be {wanted}, not {value!r}", option=field.name)
 
 
 def seconds(_: object, field: Field, value: Any) -> None:
     """A finite number of seconds, 0 or more."""
-    if not _number(value) or not 0 <= value < inf:
-        raise ValueError(
-            f"{field.name} must be a finite number of seconds, 0 or more, not {value!r}"
-        )
+    if not is_number(value) or not 0 <= value < inf:
+        raise _refused(field, "a finite number of seconds, 0 or more", value)
+
+
+def above_zero(_: object, field: Field, value: Any) -> None:
+    """A finite number of seconds above 0."""
+    if not is_number(value) or not 0 < value < inf:
+        raise _refused(field, "a finite number of seconds above 0", value)
 
 
 def some_seconds(_: object, field: Field, value: Any) -> None:
     """A finite number of seconds above 0, or None."""
-    if value is not None and (not _number(value) or not 0 < value < inf):
-        raise ValueError(
-            f"{field.name} must be a finite number of seconds above 0, or None, not {value!r}"
-        )
+    if value is not None and (not is_number(value) or not 0 < value < inf):
+        raise _refused(field, "a finite number of seconds above 0, or None", value)
 
 
 def more_seconds(_: object, field: Field, value: Any) -> None:
     """A number of seconds, 0 or more; infinity means to wait for ever."""
-    if not _number(value) or not value >= 0:
-        raise ValueError(
-            f"{field.name} must be a number of seconds, 0 or more (inf waits for ever), not {value!r}"
-        )
+    if not is_number(value) or not value >= 0:
+        raise _refused(field, "a number of seconds, 0 or more (inf waits for ever)", value)
 
 
 def amount(_: object, field: Field, value: Any) -> None:
     """A finite factor, 1 or more."""
-    if not _number(value) or not 1 <= value < inf:
-        raise ValueError(f"{field.name} must be a finite number, 1 or more, not {value!r}")
+    if not is_number(value) or not 1 <= value < inf:
+        raise _refused(field, "a finite number, 1 or more", value)
 
 
 def share(_: object, field: Field, value: Any) -> None:
     """A share, from 0 up to but not 1."""
-    if not _number(value) or not 0 <= value < 1:
-        raise ValueError(f"{field.name} must be a share, from 0 up to but not 1, not {value!r}")
+    if not is_number(value) or not 0 <= value < 1:
+        raise _refused(field, "a share, from 0 up to but not 1", value)
 
 
 def count(_: object, field: Field, value: Any) -> None:
     """A whole number, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{field.name} must be a whole number, 0 or more, not {value!r}")
+        raise _refused(field, "a whole number, 0 or more", value)
+
+
+def some_count(_: object, field: Field, value: Any) -> None:
+    """A whole number, 0 or more, or None."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise _refused(field, "a whole number, 0 or more, or None", value)
 
 
 def flag(_: object, field: Field, value: Any) -> None:
     """True or False, not something that merely counts as one."""
     if not isinstance(value, bool):
-        raise ValueError(f"{field.name} must be True or False, not {value!r}")
-
-
-def choice(kind: type[E]) -> Callable[[object], E]:
-    """A converter to one of an enum's values, which may be written as plain text."""
-
-    def convert(value: object) -> E:
-        try:
-            return kind(value)  # type: ignore[arg-type]
-        except ValueError:
-            options = [str(item) for item in kind]
-            raise ValueError(
-                f"{value!r} is not a {kind.__name__}; use {', '.join(map(repr, options))}."
-                + nearest(str(value), options)
-            ) from None
-
-    convert.__annotations__ = {"value": object, "return": kind}
-    return convert
+        raise _refused(field, "True or False", value)
 
 
 def nearest(name: str, options: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ settled exactly once. Its timeout is a timer of the tree's one queue, not a canc
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from math import inf
 from typing import Final, Protocol
@@ -18,9 +19,11 @@ import outcome
 import trio
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
+from actors.clock import Timer
 from actors.deadletters import LateReply
 from actors.errors import ActorStopped, AskCycle, AskTimeout
-from actors.mailbox import NOTHING, Letter, Mailbox
+from actors.letters import NOTHING, Letter
+from actors.mailbox import Mailbox
 
 __all__ = ["ActorRef", "Answer", "Ask", "Asker", "Ref", "running"]
 
@@ -41,17 +44,17 @@ running: ContextVar[Asker | None] = ContextVar("running", default=None)
 class Ask(Letter):
     """A message whose sender waits for an answer."""
 
-    __slots__ = ("_timeout", "asker", "deadline", "mailbox", "task")
+    __slots__ = ("_timeout", "deadline", "mailbox", "task", "timer")
 
     def __init__(self, message: object, mailbox: Mailbox, timeout: float, deadline: float) -> None:
         self.message = message
-        self.context = None
+        self.context: object = None
         self.deliveries = 0
         self.mailbox = mailbox
         self._timeout = timeout
         self.deadline = deadline
         self.task: trio.lowlevel.Task | None = current_task()
-        self.asker: Asker | None = None
+        self.timer: Timer | None = None
 
     def stale(self) -> bool:
         return self.task is None
@@ -62,7 +65,10 @@ class Ask(Letter):
 
     def answer(self, value: object) -> None:
         """Wake the caller with `value`; too late is reported, not raised."""
-        self._settle(outcome.Value(value))
+        if self.task is None:
+            self.mailbox.office.events.emit(LateReply, self.mailbox.path)
+        else:
+            self._settle(outcome.Value(value))
 
     def returned(self, error: Exception) -> bool:
         if self.task is None:
@@ -72,10 +78,10 @@ class Ask(Letter):
 
     def _settle(self, result: outcome.Outcome[object]) -> None:
         task, self.task = self.task, None
-        if task is None:
-            self.mailbox.office.events.emit(LateReply, self.mailbox.path)
-        else:
-            reschedule(task, result)
+        if self.timer is not None:
+            self.timer.cancel()
+        assert task is not None
+        reschedule(task, result)
 
     def expire(self) -> None:
         """Called by the timer."""
@@ -93,6 +99,8 @@ class Ask(Letter):
     def leave(self, _: object) -> Abort:
         """The caller is cancelled."""
         self.task = None
+        if self.timer is not None:
+            self.timer.cancel()
         self.mailbox.withdraw(self)
         return Abort.SUCCEEDED
 
@@ -183,32 +191,30 @@ class Ref:
             raise ActorStopped(box.path, message, why=box.closed)
         if not timeout >= 0:
             raise ValueError(f"timeout must be seconds, 0 or more, not {timeout!r}")
+        office = box.office
         end = trio.current_time() + timeout
         ask = Ask(message, box, timeout, min(end, trio.current_effective_deadline()))
-        office = box.office
         if office.capture is not None:
             ask.context = office.capture()
         asker = running.get()
-        if asker is not None and blocks(asker, ask.task):
-            check_circle(asker, box)
-            ask.asker = asker
-            if asker.asking is None:
-                asker.asking = []
-            asker.asking.append(ask)
+        if asker is None or not blocks(asker, ask.task):
+            return await _wait_for_answer(ask, box, end)
+        check_circle(asker, box)
+        if asker.asking is None:
+            asker.asking = []
+        asker.asking.append(ask)
         try:
-            if box.must_wait():
-                box.enqueue_waiter(ask, ask)
-            else:
-                box.put_nowait(ask)
-            timer = office.timers.call_at(end, ask.expire) if end < inf else None
-            try:
-                return await wait_task_rescheduled(ask.leave)
-            finally:
-                if timer is not None:
-                    timer.cancel()
+            return await _wait_for_answer(ask, box, end)
         finally:
-            if ask.asker is not None and asker is not None and asker.asking is not None:
-                asker.asking.remove(ask)
+            asker.asking.remove(ask)
+
+
+def _wait_for_answer(ask: Ask, box: Mailbox, end: float) -> Awaitable[object]:
+    """Send `ask` and return what its caller has to await."""
+    box.put_ask(ask)
+    if end < inf:
+        ask.timer = box.office.timers.call_at(end, ask.expire)
+    return wait_task_rescheduled(ask.leave)
 
 
 class ActorRef(Ref):

@@ -111,6 +111,9 @@ class Registry:
             memberships=sum(map(len, self._groups.values())),
         )
 
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
     def _holdings(self, owner: ActorRef) -> tuple[list[str], list[str]]:
         return self._held.setdefault(owner, ([], []))
 

@@ -7,17 +7,18 @@ still be sent to.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from zlib import crc32
 
 from actors.errors import ActorStopped, MailboxFull
-from actors.mailbox import NOTHING, Mailbox
+from actors.letters import NOTHING
+from actors.mailbox import Mailbox
+from actors.options import Choice
 from actors.ref import ActorRef, Ref
 
 __all__ = ["Router", "Routing"]
 
 
-class Routing(StrEnum):
+class Routing(Choice):
     """How a message finds its replica."""
 
     ROUND_ROBIN = "round_robin"

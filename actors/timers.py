@@ -11,7 +11,8 @@ from math import inf
 
 import trio
 
-from actors.mailbox import Mailbox, Tick
+from actors.letters import Tick
+from actors.mailbox import Mailbox
 
 __all__ = ["Reminder"]
 

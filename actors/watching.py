@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import attrs
 
-from actors.mailbox import Mailbox, Tick
+from actors.letters import Tick
+from actors.mailbox import Mailbox
 from actors.ref import ActorRef
 
 __all__ = ["Down", "Watch", "Watches"]
@@ -75,6 +76,9 @@ class Watches:
         """Tell everybody who watched."""
         for watch in self._by_target.pop(down.ref.mailbox, ()):
             watch.announce(down)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_target)
 
     def __repr__(self) -> str:
         return f"<Watches of {len(self._by_target)} actors>"

@@ -18,6 +18,7 @@ from supervision.errors import (
     TreeFailed,
     WatchdogExpired,
 )
+from supervision.events import StopReport
 from supervision.health import Health
 from supervision.pool import Pool
 from supervision.report import Counts, Snapshot, SupervisorInfo, WorkerInfo
@@ -27,6 +28,7 @@ from supervision.restart import RestartPolicy, RestartType
 from supervision.specs import AutoShutdown, OnFailed, Ready, Start, Strategy, Supervisor, Worker
 from supervision.states import Phase, State
 from supervision.supervisor import running, serve
+from supervision.telemetry import Telemetry
 
 # Options that come from `actors`.
 from actors import MailboxSpec, Overflow  # isort: skip
@@ -53,11 +55,13 @@ __all__ = [
     "StartFailed",
     "StartTimeout",
     "State",
+    "StopReport",
     "Strategy",
     "SupervisionError",
     "Supervisor",
     "SupervisorFailed",
     "SupervisorInfo",
+    "Telemetry",
     "TooManyChildren",
     "TreeFailed",
     "WatchdogExpired",

@@ -11,14 +11,9 @@ Floor: above child. Theory:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-
 from typing import TYPE_CHECKING
 
-import attrs
-
-from actors.clock import Timer
 from supervision.child import Replica
 from supervision.errors import StartFailed, SupervisorFailed
 from supervision.events import (
@@ -27,8 +22,8 @@ from supervision.events import (
     FailedForGood,
     GaveUp,
     Ready,
-    Rested,
     RestartScheduled,
+    Rested,
     Started,
     StopRequested,
 )
@@ -46,41 +41,15 @@ from supervision.plan import (
     stop_plan,
 )
 from supervision.restart import Budget, RestartType
+from supervision.slot import Slot
 from supervision.specs import AutoShutdown, Spec, Start, Strategy, Supervisor, Worker
 from supervision.states import Phase, State
+from supervision.sweep import Sweep
 
 if TYPE_CHECKING:
     from supervision.tree import Tree
 
-__all__ = ["Branch", "Slot"]
-
-
-@attrs.define(eq=False)
-class Slot:
-    """The place of one child spec in a supervisor: one nested supervisor, or the replicas of a worker."""
-
-    spec: Spec
-    rank: int
-    listed: bool
-    """True for children of the declaration, false for those added at run time."""
-    members: list[Member] = attrs.field(factory=list)
-    numbers: int = 0
-    """The number that the next replica gets."""
-
-
-class _Sweep:
-    """A plan on its way: which waves are left, and whom the present one waits for."""
-
-    __slots__ = ("plan", "starts", "stops", "timer", "to_start", "to_stop", "waiting")
-
-    def __init__(self, plan: Plan[Member]) -> None:
-        self.plan = plan
-        self.stops = deque(plan.stop)
-        self.starts = deque(plan.start)
-        self.to_stop: set[Member] = {member for wave in plan.stop for member in wave}
-        self.to_start: set[Member] = {member for wave in plan.start for member in wave}
-        self.waiting: set[Member] = set()
-        self.timer: Timer | None = None
+__all__ = ["Branch"]
 
 
 class Branch(Member):
@@ -90,6 +59,7 @@ class Branch(Member):
         "_advancing",
         "_given_up",
         "_ranks",
+        "_swept_significant",
         "_sweep",
         "_unfinished",
         "budget",
@@ -105,10 +75,11 @@ class Branch(Member):
         self.budget = Budget(spec.intensity, spec.period)
         self.stopping = False
         self._given_up: Exception | None = None
-        self._sweep: _Sweep | None = None
+        self._sweep: Sweep | None = None
         self._advancing = False
         self._ranks = 0
         self._unfinished: Member | None = None
+        self._swept_significant = False  # a restart of the group has ended a significant child
         for child in spec.children:
             self.add(child, listed=True)
 
@@ -147,17 +118,27 @@ class Branch(Member):
         if slot is None or member not in slot.members:
             return
         slot.members.remove(member)
+        scaled_to_none = False
         if isinstance(slot.spec, Worker):
             slot.numbers = (
                 max((m.number for m in slot.members if isinstance(m, Replica)), default=-1) + 1
             )
-        if not slot.members and (not slot.listed or member.doomed):
+            scaled_to_none = slot.spec.replicas == 0
+        if not slot.members and not scaled_to_none and (not slot.listed or member.doomed):
             del self.slots[member.name]
-        self.tree.structure_changed()
+        if self._unfinished is member:
+            self._unfinished = None
+        self.tree.structure_changed(member)
+
+    def forgets(self, member: Member) -> bool:
+        """True if nothing of `member` is kept once it is down for good (as in OTP): temporary or dynamic, added at run time."""
+        slot = self.slots.get(member.name)
+        temporary = member.spec.restart.type is RestartType.TEMPORARY
+        return slot is not None and not slot.listed and (self.spec.dynamic or temporary)
 
     # -- start, stop -----------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, now: float | None = None) -> None:
         self.alive = True
         self.run += 1
         self.cause = None
@@ -167,8 +148,11 @@ class Branch(Member):
         self._given_up = None
         self.budget = Budget(self.spec.intensity, self.spec.period)
         self.become(State.RUNNING, Phase.STARTING)
+        self._swept_significant = False
         for slot in [slot for slot in self.slots.values() if not slot.listed]:
             del self.slots[slot.spec.name]
+            for member in slot.members:
+                self.tree.structure_changed(member)
         for member in self.members():
             member.forgive()
             member.wanted = member.state is not State.DISABLED
@@ -199,10 +183,22 @@ class Branch(Member):
             return
         self.stopping = True
         self.become(State.RUNNING, Phase.STOPPING)
-        for member in self.members():
-            if not member.alive:
-                member.halt()
+        self.parent.member_stopping(self)
+        self.halt()
         self._carry_out(stop_plan(self.members(), at_once=self.spec.dynamic))
+
+    def halt(self) -> None:
+        """Nothing below it is started any more, long before the turn of each to stop has come."""
+        if not self.alive:
+            super().halt()
+        for member in self.members():
+            if not member.alive or isinstance(member, Branch):
+                member.halt()
+
+    @property
+    def closing(self) -> bool:
+        """True while nothing below it is to be started: it stops, or will as soon as its turn has come."""
+        return self.stopping or self.parent.closing
 
     def _give_up(self, error: Exception) -> None:
         self._given_up = error
@@ -210,21 +206,26 @@ class Branch(Member):
 
     def _down(self) -> None:
         self.alive = False
-        lasted = self.lasted()
+        for slot in self.slots.values():
+            if not slot.listed:  # no next run brings them back
+                for member in slot.members:
+                    member.retire("stopped")
+        now = self.tree.now()
+        lasted = self.lasted(now)
         error = self._given_up
         how = Ending.STOPPED if self.cause else Ending.FAILED if error else Ending.RETURNED
         if how is Ending.FAILED:
             self.tree.emit(Failed, self.path, self.run, error=error, lasted=lasted)
         else:
             self.tree.emit(Ended, self.path, self.run, how=str(how), lasted=lasted, error=error)
-        self.parent.member_ended(self, how, error, lasted)
+        self.parent.member_ended(self, how, error, now)
 
     # -- carrying out a plan ---------------------------------------------------------------------
 
     def _carry_out(self, plan: Plan[Member]) -> None:
         if self._sweep is not None and self._sweep.timer is not None:
             self._sweep.timer.cancel()
-        self._sweep = _Sweep(plan)
+        self._sweep = Sweep(plan)
         self._advance()
 
     def _advance(self) -> None:
@@ -246,22 +247,29 @@ class Branch(Member):
         finally:
             self._advancing = False
 
-    def _stop_wave(self, sweep: _Sweep, wave: Iterable[Member]) -> None:
+    def _stop_wave(self, sweep: Sweep, wave: Iterable[Member]) -> None:
         group = not self.stopping
         why = self._why_stopped() if self.stopping else "its group restarts"
         for member in wave:
             sweep.to_stop.discard(member)
-            if group and member.spec.restart.type is RestartType.TEMPORARY:
-                member.wanted = False
-                member.finished = True
+            if group:
+                self._leave_out(member)
             if member.alive:
                 sweep.waiting.add(member)
                 member.ask(why)
 
-    def _start_wave(self, sweep: _Sweep, wave: Iterable[Member]) -> None:
+    def _leave_out(self, member: Member) -> None:
+        """A temporary child is stopped with its group, and not started again with it."""
+        if member.spec.restart.type is RestartType.TEMPORARY and member.wanted:
+            member.wanted = False
+            member.finished = True
+            member.doomed = member.doomed or self.forgets(member)
+            self._swept_significant = self._swept_significant or member.spec.significant
+
+    def _start_wave(self, sweep: Sweep, wave: Iterable[Member]) -> None:
         for member in wave:
             sweep.to_start.discard(member)
-            if member.wanted and not member.alive and member.timer is None:
+            if member.wanted and not member.alive and member.timer is None and not self.closing:
                 sweep.waiting.add(member)
                 if member.state is State.RESTARTING:
                     member.restarts += 1
@@ -269,7 +277,7 @@ class Branch(Member):
             elif member.alive and member.ready_at is None:
                 sweep.waiting.add(member)
 
-    def _must_wait(self, sweep: _Sweep) -> bool:
+    def _must_wait(self, sweep: Sweep) -> bool:
         if sweep.timer is not None and sweep.timer.active:
             return True
         when = sweep.plan.not_before
@@ -283,16 +291,17 @@ class Branch(Member):
         if self.stopping:
             self._down()
             return
+        if self.closing:
+            return
         if self.ready_at is None:
             now = self.ready_at = self.tree.now()
             self.become(State.RUNNING, Phase.READY)
             self.tree.emit(Ready, self.path, self.run, after=now - self.since)
             self.parent.member_ready(self)
-        significant = [m for m in self.members() if m.spec.significant]
         if (
             self.spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT
-            and significant
-            and all(m.finished for m in significant)
+            and self._swept_significant
+            and all(m.finished for m in self.members() if m.spec.significant)
         ):
             self._stop_children()
 
@@ -303,21 +312,28 @@ class Branch(Member):
 
     # -- what children report --------------------------------------------------------------------
 
+    def member_stopping(self, member: Member) -> None:
+        pass
+
     def member_ready(self, member: Member) -> None:
         self.settled(member)
 
     def member_ended(
-        self, member: Member, how: Ending, error: Exception | None, lasted: float
+        self, member: Member, how: Ending, error: Exception | None, now: float
     ) -> None:
         sweep = self._sweep
-        if self.stopping:
-            member.become(State.STOPPED)
-            if self.tree.final:
+        if self.closing:
+            member.become(State.STOPPED, now=now)
+            if self.tree.final or member.doomed:
                 member.retire("stopped")
+            if member.doomed:
+                self.forget(member)
         elif member.cause is not None or (sweep is not None and member in sweep.to_stop):
             self._ended_as_asked(member)
+            if member.alive:
+                return  # restarted at once: a plan that waits for it to be ready goes on waiting
         else:
-            self._ended_by_itself(member, how, error, lasted)
+            self._ended_by_itself(member, how, error, now)
         self.settled(member)
 
     def settled(self, member: Member) -> None:
@@ -328,6 +344,11 @@ class Branch(Member):
             self._advance()
 
     def _ended_as_asked(self, member: Member) -> None:
+        if member.cause == BY_ITSELF:
+            self._rest(member, Rest(State.STOPPED))
+            return
+        if member.cause is None:
+            self._leave_out(member)  # it ended just before its turn to stop came
         if not member.wanted:
             member.become(State.STOPPED)
             member.retire("stopped")
@@ -342,9 +363,9 @@ class Branch(Member):
             member.start()
 
     def _ended_by_itself(
-        self, member: Member, how: Ending, error: Exception | None, lasted: float
+        self, member: Member, how: Ending, error: Exception | None, now: float
     ) -> None:
-        spec, now = member.spec, self.tree.now()
+        spec = member.spec
         if member.on_trial and member.ready_at is None and how is Ending.FAILED:
             member.error = error
             member.wanted = False
@@ -358,11 +379,8 @@ class Branch(Member):
                 error if isinstance(error, StartFailed) else StartFailed(member.path, error)
             )
             return
-        before = (
-            0
-            if member.ready_at is not None and lasted >= spec.restart.reset_after
-            else member.failures
-        )
+        ran_well = member.ready_at is not None and now - member.ready_at >= spec.restart.reset_after
+        before = 0 if ran_well else member.failures
         decision = decide(
             how,
             error,
@@ -378,7 +396,7 @@ class Branch(Member):
             member.remember(error)
         match decision:
             case Restart():
-                self._restart(member, decision)
+                self._restart(member, decision, now)
             case Rest():
                 self._rest(member, decision)
             case GiveUp():
@@ -392,8 +410,7 @@ class Branch(Member):
                 text = f"{member.path} used up its limit: {why}" if decision.own else why
                 self._give_up(SupervisorFailed(self.path, text, failures))
 
-    def _restart(self, member: Member, decision: Restart) -> None:
-        now = self.tree.now()
+    def _restart(self, member: Member, decision: Restart, now: float) -> None:
         group: tuple[str, ...] = ()
         plan = None
         if self.spec.strategy is not Strategy.ONE_FOR_ONE:
@@ -417,7 +434,7 @@ class Branch(Member):
             limit=member.spec.restart.max_restarts,
             group=group,
         )
-        member.become(State.RESTARTING)
+        member.become(State.RESTARTING, now=now)
         if plan is not None:
             member.next_restart = plan.not_before
             self._carry_out(plan)
@@ -426,7 +443,7 @@ class Branch(Member):
         if decision.delay > 0:
             member.start_at(now + decision.delay)
         else:
-            member.start()
+            member.start(now)
 
     def _rest(self, member: Member, decision: Rest) -> None:
         member.wanted = False
@@ -439,14 +456,7 @@ class Branch(Member):
                 FailedForGood, member.path, member.run, why=decision.why, failures=member.evidence()
             )
         member.retire("stopped" if member.finished else "failed")
-        slot = self.slots.get(member.name)
-        temporary = member.spec.restart.type is RestartType.TEMPORARY
-        if (
-            member.finished
-            and slot is not None
-            and not slot.listed
-            and (self.spec.dynamic or temporary)
-        ):
+        if member.finished and self.forgets(member):
             self.forget(member)
         if member.finished and self._is_done(member):
             self._stop_children()
@@ -454,9 +464,7 @@ class Branch(Member):
     def _is_done(self, ended: Member) -> bool:
         mode = self.spec.auto_shutdown
         if mode is AutoShutdown.ALL_DONE:
-            if self.spec.dynamic:
-                return False
-            return self._find_unfinished() is None
+            return not self.spec.dynamic and self._find_unfinished() is None
         significant = ended.spec.significant
         left = (
             sum(1 for m in self.members() if m.spec.significant and not m.finished)

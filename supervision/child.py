@@ -11,7 +11,9 @@ Floor: above member. Theory:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from math import inf
 from typing import TYPE_CHECKING, Final, cast
 
@@ -22,7 +24,8 @@ from actors.actor import Actor, run_actor
 from actors.clock import Timer
 from actors.context import Context
 from actors.errors import ActorStopped, HandlerFailed
-from actors.mailbox import NOTHING, Mailbox
+from actors.letters import NOTHING
+from actors.mailbox import Mailbox
 from actors.ref import ActorRef, Ref, running
 from actors.registry import Registry
 from actors.watching import Down, Watches
@@ -37,10 +40,9 @@ from supervision.events import (
     StopRequested,
     Stuck,
 )
-from supervision.member import Member, Parent
+from supervision.member import BY_ITSELF, Member, Parent
 from supervision.plan import Ending
-from supervision.specs import Kind, Worker
-from supervision.specs import Ready as ReadyBy
+from supervision.specs import Kind, Ready as ReadyBy, Worker
 from supervision.stacks import await_stack, waits_for_thread
 from supervision.states import Phase, State
 
@@ -101,7 +103,7 @@ class Replica(Member):
 
     # -- starting --------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, now: float | None = None) -> None:
         spec = self.spec
         self.alive = True
         self.run += 1
@@ -112,7 +114,7 @@ class Replica(Member):
         self._killed_by = None
         self._forced_at = None
         self._in_thread = self._reported = False
-        self.become(State.RUNNING, Phase.STARTING)
+        self.become(State.RUNNING, Phase.STARTING, now=now)
         box = self.mailbox
         box.closed = None
         self.ctx = box.run = Context(
@@ -157,33 +159,38 @@ class Replica(Member):
             task.context = self.tree.fresh_context()
             await cancel_shielded_checkpoint()
 
-    async def _work(self, ctx: Context) -> None:
+    def _work(self, ctx: Context) -> Awaitable[object]:
+        """What a run executes, to be awaited. No coroutine of its own, see `actors.actor`."""
         spec = self.spec
         around = self.tree.around_run
-        if around is None and spec.kind is Kind.FUNCTION:
+        if around is not None:
+            return self._run_within(around(ctx), ctx)
+        if spec.kind is Kind.FUNCTION:
             self.run_is_set_up()
-            await spec.run(ctx)
-        elif around is None and spec.kind is Kind.ACTOR and self.tree.services is None:
-            await run_actor(cast(Callable[[], Actor], spec.run)(), ctx)
-        elif around is None:
+            return cast("Callable[[Context], Awaitable[object]]", spec.run)(ctx)
+        if spec.kind is Kind.ACTOR and self.tree.builder is None:
+            return run_actor(cast("Callable[[], Actor]", spec.run)(), ctx)
+        return self._build_and_run(ctx)
+
+    async def _run_within(self, around: AbstractContextManager[object], ctx: Context) -> None:
+        with around:
             await self._build_and_run(ctx)
-        else:
-            with around(ctx):
-                await self._build_and_run(ctx)
 
     async def _build_and_run(self, ctx: Context) -> None:
         spec = self.spec
         if spec.kind is Kind.FUNCTION:
             self.run_is_set_up()
-            await spec.run(ctx)
+            await cast("Callable[[Context], Awaitable[object]]", spec.run)(ctx)
             return
-        async with self.tree.build(spec) as made:
+        async with self.tree.build(spec, ctx) as made:
             if isinstance(made, Actor):
                 await run_actor(made, ctx)
             elif callable(made):
                 self.run_is_set_up()
-                await made(ctx)
+                await cast("Callable[[Context], Awaitable[object]]", made)(ctx)
             else:
+                if inspect.iscoroutine(made):
+                    made.close()  # it will not run: no warning that it was never awaited
                 raise SpecError(
                     f"its factory returned {made!r}, which is neither an Actor nor an async function",
                     where=f"worker {self.name!r}",
@@ -194,7 +201,8 @@ class Replica(Member):
         """What a run's BaseException means: a failure, nothing (a stray Cancelled), or the end of the tree."""
         rest: BaseException | None = exc
         if isinstance(exc, BaseExceptionGroup):
-            rest = exc.split(trio.Cancelled)[1]
+            group = cast("BaseExceptionGroup[BaseException]", exc)
+            rest = group.split(trio.Cancelled)[1]
         elif isinstance(exc, trio.Cancelled):
             rest = None
         if rest is None or isinstance(rest, Exception):
@@ -229,7 +237,7 @@ class Replica(Member):
     def stop_self(self) -> None:
         if self.cause is None and self.alive:
             self.wanted = False
-            self.ask("it asked for it itself")
+            self.ask(BY_ITSELF)
 
     def find(self, name: str) -> Ref:
         return self.tree.find(name)
@@ -301,7 +309,9 @@ class Replica(Member):
             deadline=self.deadline if self.deadline < inf else None,
         )
         ctx.wake_idle()
-        if not ctx.in_work():
+        if ctx.one_at_a_time and box.reader is not None and box.reader is self.task:
+            box.wake()  # an idle actor: its loop sees that it is stopping; much cheaper than a cancellation
+        elif not ctx.in_work():
             self._cancel("asked to stop, and no work in hand")
         if self.deadline < inf:
             self._watch(self.deadline - now, self._deadline_passed)
@@ -366,7 +376,7 @@ class Replica(Member):
             if error is not None:
                 self._killed_by.__context__ = error
             how, error = Ending.FAILED, self._killed_by
-        lasted = self.lasted()
+        now = tree.now()
         self.alive = False
         self.ctx = box.run = self.scope = None
         ctx.end()
@@ -380,23 +390,27 @@ class Replica(Member):
                 if failure is None
                 else HandlerFailed(self.path, ask.message, error=failure)
             )
-        ref = ActorRef(box)
-        tree.registry.release(ref)
+        if tree.registry:
+            tree.registry.release(ActorRef(box))
         if how is Ending.FAILED:
-            tree.emit(Failed, self.path, self.run, error=error, lasted=lasted)
+            tree.emit(Failed, self.path, self.run, error=error, lasted=self.lasted(now))
         else:
-            tree.emit(Ended, self.path, self.run, how=str(how), lasted=lasted, error=error)
+            self.error = error or self.error
+            tree.emit(Ended, self.path, self.run, how=how, lasted=self.lasted(now), error=error)
         if self.cause is not None:
-            self._report_stop(scope)
-        tree.watches.announce(Down(ref=ref, run=self.run, reason=str(how), error=failure))
-        self.parent.member_ended(self, how, error, lasted)
+            self._report_stop(scope, now)
+        if tree.watches:
+            tree.watches.announce(
+                Down(ref=ActorRef(box), run=self.run, reason=str(how), error=failure)
+            )
+        self.parent.member_ended(self, how, error, now)
 
-    def _report_stop(self, scope: trio.CancelScope) -> None:
+    def _report_stop(self, scope: trio.CancelScope, now: float) -> None:
         abandoned = self._in_thread and not self._reported and scope.cancelled_caught
         if abandoned:
             self.tree.emit(Abandoned, self.path, self.run)
         if self.tree.final:
-            overrun = self.tree.now() - self.deadline if self.deadline < inf else 0.0
+            overrun = now - self.deadline if self.deadline < inf else 0.0
             self.tree.tally(
                 self.path, forced=self._forced_at is not None, abandoned=abandoned, overrun=overrun
             )
@@ -405,7 +419,7 @@ class Replica(Member):
 def _first_fatal(exc: BaseException) -> BaseException:
     """The KeyboardInterrupt, SystemExit or other fatal error inside a group, itself and not a copy."""
     if isinstance(exc, BaseExceptionGroup):
-        for inner in exc.exceptions:
+        for inner in cast("BaseExceptionGroup[BaseException]", exc).exceptions:
             if not isinstance(inner, Exception):
                 return _first_fatal(inner)
-    return exc
+    return cast("BaseException", exc)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.options import OptionError
+
 __all__ = [
     "AlreadyPresent",
     "ConfigError",
     "IllegalTransition",
     "NotRunning",
+    "ServiceMissing",
     "SpecError",
     "StartFailed",
     "StartTimeout",
@@ -27,13 +30,11 @@ class SupervisionError(Exception):
     """Base of the errors below; never raised itself."""
 
 
-class SpecError(SupervisionError, ValueError):
-    """A worker or supervisor is declared in a way that cannot work. Raised where it is declared."""
+class SpecError(SupervisionError, OptionError):
+    """A worker or supervisor is declared in a way that cannot work. Raised where it is declared.
 
-    def __init__(self, text: str, *, where: str = "", option: str = "") -> None:
-        super().__init__(f"{where}: {text}" if where else text)
-        self.where = where
-        self.option = option
+    `where` is what is being declared, `option` the name of the option, `text` what is wrong with it and what would do.
+    """
 
 
 class ConfigError(SupervisionError, ValueError):
@@ -89,6 +90,17 @@ class NotRunning(SupervisionError):
         super().__init__(f"{path} {why}, so '{verb}' cannot be done.")
         self.path = path
         self.verb = verb
+
+
+class ServiceMissing(SupervisionError):
+    """A constructor needs a service that cannot be found. Register it, or give the parameter a default."""
+
+    def __init__(self, maker: str, parameter: str, kind: object, why: str) -> None:
+        name = kind if isinstance(kind, str) else getattr(kind, "__qualname__", kind)
+        super().__init__(f"{maker} needs {parameter}: {name}, but {why}.")
+        self.maker = maker
+        self.parameter = parameter
+        self.kind = kind
 
 
 class StartTimeout(SupervisionError, TimeoutError):

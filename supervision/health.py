@@ -6,12 +6,13 @@ stay green after the tree has changed. Liveness depends on nothing outside the t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attrs
 
 from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.member import Member
-from supervision.report import walk
 from supervision.states import Phase, State
 from supervision.tree import Tree
 
@@ -41,13 +42,8 @@ class Health:
 
 def health(tree: Tree) -> Health:
     """The health of `tree` now. Stopped and disabled children are healthy."""
-    problems: list[str] = []
-    waiting: list[str] = []
-    for member in walk(tree.root):
-        if member.state is State.FAILED:
-            problems.append(_sentence(member))
-        if isinstance(member, Replica) and member.wanted and _should_run(member):
-            waiting.append(member.path)
+    problems = [_sentence(member) for member in _failed(tree.root)]
+    waiting = [member.path for member in _due(tree.root)]
     if tree.failure is not None and not problems:
         problems.append(str(tree.failure))
     return Health(
@@ -59,8 +55,28 @@ def health(tree: Tree) -> Health:
     )
 
 
-def _should_run(member: Replica) -> bool:
-    return not (member.state is State.RUNNING and member.phase is Phase.READY)
+def _failed(member: Member) -> Iterator[Member]:
+    """What has failed for good: not what its supervisor, itself giving up or waiting for a restart, may start again."""
+    if member.state is State.FAILED:
+        yield member
+    if isinstance(member, Branch):
+        above = member.parent
+        may_come_back = isinstance(above, Branch) and member.wanted and not above.stopping
+        if may_come_back and (member.stopping or not member.alive):
+            return
+        for child in member.members():
+            yield from _failed(child)
+
+
+def _due(member: Member) -> Iterator[Member]:
+    """Replicas that should be ready and are not; below a supervisor that is stopped or disabled there are none."""
+    if not member.wanted:
+        return
+    if isinstance(member, Branch):
+        for child in member.members():
+            yield from _due(child)
+    elif not (member.state is State.RUNNING and member.phase is Phase.READY):
+        yield member
 
 
 def _sentence(member: Member) -> str:

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from actors.clock import Timer
+from supervision.errors import IllegalTransition
 from supervision.plan import Ending
 from supervision.specs import Spec
-from supervision.states import Phase, State, check
+from supervision.states import TRANSITIONS, Phase, State
 
 if TYPE_CHECKING:
     from supervision.tree import Tree
 
-__all__ = ["Member", "Parent"]
+__all__ = ["BY_ITSELF", "Member", "Parent"]
+
+BY_ITSELF: Final = "it asked for it itself"
+"""The cause of a stop that a run asked for with `ctx.stop()`: an end for good like a return."""
 
 EVIDENCE: Final = 5
 """How many of its last failures a child keeps."""
@@ -28,13 +32,25 @@ EVIDENCE: Final = 5
 class Parent(Protocol):
     """Whom a member reports to: its supervisor, or the tree itself."""
 
+    @property
+    def closing(self) -> bool:
+        """True once nothing below it is to be started any more."""
+        ...
+
     def member_ready(self, member: Member) -> None:
         """`member` has become ready."""
 
+    def member_stopping(self, member: Member) -> None:
+        """`member`, a supervisor, has begun to stop, asked or not."""
+
     def member_ended(
-        self, member: Member, how: Ending, error: Exception | None, lasted: float
+        self, member: Member, how: Ending, error: Exception | None, now: float
     ) -> None:
-        """No run of `member` is alive any more; it was ready for `lasted` seconds."""
+        """No run of `member` is alive any more, since `now`."""
+
+    def forgets(self, member: Member) -> bool:
+        """True if nothing of `member` is kept once it is down for good."""
+        ...
 
 
 class Member:
@@ -77,7 +93,7 @@ class Member:
         self.state = State.PENDING if spec.enabled else State.DISABLED
         self.phase: Phase | None = None
         self.since = tree.now()
-        self.run = 0
+        self.run: int = 0
         self.alive = False
         self.wanted = spec.enabled
         self.finished = False
@@ -101,8 +117,8 @@ class Member:
 
     # -- what a parent says ----------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Begin a run. It must not be alive."""
+    def start(self, now: float | None = None) -> None:
+        """Begin a run. It must not be alive. `now` saves asking for the time again."""
         raise NotImplementedError
 
     def ask(self, why: str) -> None:
@@ -137,16 +153,18 @@ class Member:
 
     # -- its record ------------------------------------------------------------------------------
 
-    def become(self, state: State, phase: Phase | None = None) -> None:
-        """Change state along the table, and wake whoever waits for a change.
+    def become(self, state: State, phase: Phase | None = None, *, now: float | None = None) -> None:
+        """Change state along the table, and wake whoever waits for a change. `now` saves asking for the time again.
 
         Raises:
             IllegalTransition: the table does not know this way.
         """
-        if state is not self.state:
-            check(self.path, self.state, state)
+        old = self.state
+        if state is not old:
+            if state not in TRANSITIONS[old]:
+                raise IllegalTransition(self.path, old, state)
             self.state = state
-            self.since = self.tree.now()
+            self.since = self.tree.now() if now is None else now
         self.phase = phase
         if self._lot is not None:
             self._lot.unpark_all()
@@ -160,7 +178,7 @@ class Member:
 
     def evidence(self) -> tuple[Exception, ...]:
         """The last failures, oldest first, each noted with path, run and restart number."""
-        out = []
+        out: list[Exception] = []
         for error, run, number in self._errors or ():
             note = f"{self.path}, run {run}, restart {number}"
             if note not in getattr(error, "__notes__", ()):
@@ -174,9 +192,9 @@ class Member:
         self.finished = False
         self._errors = None
 
-    def lasted(self) -> float:
-        """Seconds since the run was ready; 0 if it never was."""
-        return 0.0 if self.ready_at is None else self.tree.now() - self.ready_at
+    def lasted(self, now: float) -> float:
+        """Seconds from when the run was ready to `now`; 0 if it never was."""
+        return 0.0 if self.ready_at is None else now - self.ready_at
 
     async def changed(self) -> None:
         """Wait for the next change of state or phase."""

@@ -19,7 +19,7 @@ from actors.ref import ActorRef, Ref, running
 from actors.registry import Registry
 from actors.routing import Router, Routing
 from supervision import report
-from supervision.branch import Branch, Slot
+from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.errors import (
     AlreadyPresent,
@@ -32,7 +32,8 @@ from supervision.events import Changed, StopReport
 from supervision.health import Health, health
 from supervision.member import Member
 from supervision.report import Counts, Snapshot, SupervisorInfo, WorkerInfo
-from supervision.specs import Spec, Supervisor, Worker, check_child
+from supervision.slot import Slot
+from supervision.specs import Spec, Worker, check_child, check_makeable
 from supervision.states import Phase, State
 from supervision.tree import Tree
 
@@ -188,6 +189,8 @@ class Pool:
         """
         branch = self._running_branch(parent, "start_child")
         check_child(spec, branch.spec)
+        if self._tree.builder is None:
+            check_makeable(spec)
         path = f"{branch.path}/{spec.name}"
         present = branch.slots.get(spec.name)
         if present is not None:
@@ -207,7 +210,7 @@ class Pool:
         try:
             await self._try_start(branch, list(slot.members), discard=True)
         except trio.Cancelled:
-            for member in slot.members:
+            for member in list(slot.members):
                 self._let_go(branch, member, doomed=True)
             raise
         return self._address(slot)
@@ -230,13 +233,18 @@ class Pool:
     async def stop(self, path: str) -> None:
         """Stop it in order and wait; nothing starts it again by itself. Of a stopped one, nothing happens.
 
+        A child added at run time is forgotten as well if it is temporary or its supervisor is dynamic.
+
         Raises:
             WouldWaitForItself: called from inside what is to stop; use `ctx.stop()`.
         """
-        branch, members = self._targets(path, "stop")
         self._refuse_own(path, "stop")
+        if self._tree.final or self._tree.root.stopping:
+            await self._until_down(self._members(path))  # it stops with all the others already
+            return
+        branch, members = self._targets(path, "stop")
         for member in reversed(members):
-            self._let_go(branch, member)
+            self._let_go(branch, member, doomed=branch.forgets(member))
         await self._until_down(members)
 
     async def restart(self, path: str) -> None:
@@ -262,7 +270,7 @@ class Pool:
                 member.start()
         for member in members:
             while member.run == runs[member] or member.phase is Phase.STARTING:
-                if branch.stopping or not member.wanted:
+                if branch.closing or not member.wanted:
                     return
                 await member.changed()
                 if member.run > runs[member] and not member.alive and member.ready_at is None:
@@ -294,15 +302,17 @@ class Pool:
         self._running_branch(branch.path, "scale")
         if slot is None or not isinstance(slot.spec, Worker):
             raise NoSuchActor(path, why=f"{path!r} is a supervisor; only workers have replicas")
-        slot.spec = attrs.evolve(slot.spec, replicas=replicas)
+        spec = attrs.evolve(slot.spec, replicas=replicas)
         surplus = slot.members[replicas:]
+        for member in surplus:
+            self._refuse_own(member.path, "scale")
+        slot.spec = spec
         added = branch.grow(slot, max(0, replicas - len(slot.members)))
         self._tree.structure_changed()
         self._tree.emit(
             Changed, f"{branch.path}/{slot.spec.name}", what=f"was scaled to {replicas}"
         )
         for member in reversed(surplus):
-            self._refuse_own(member.path, "scale")
             self._let_go(branch, member, doomed=True)
         wanted = [member for member in added if member.wanted]
         for member in wanted:
@@ -369,9 +379,10 @@ class Pool:
         if member.alive:
             member.ask("an operator stops it")
             return
-        was = member.state
         member.halt()
-        if was is not State.DISABLED:
+        if member.state is State.FAILED:
+            member.become(State.STOPPED)
+        if member.state is not State.DISABLED:
             member.retire("stopped")
         if doomed:
             branch.forget(member)
@@ -404,7 +415,7 @@ class Pool:
         self._require_tree(verb)
         if member is self._tree.root:
             raise NotRunning(path, verb, "is the whole tree; use request_stop() or shutdown()")
-        if not branch.alive or branch.stopping:
+        if not branch.alive or branch.closing:
             raise NotRunning(branch.path, verb)
         return branch, self._members(path)
 
@@ -418,7 +429,7 @@ class Pool:
     def _running_branch(self, path: str, verb: str) -> Branch:
         self._require_tree(verb)
         branch = self._branch(path)
-        if not branch.alive or branch.stopping:
+        if not branch.alive or branch.closing:
             raise NotRunning(branch.path, verb)
         return branch
 

@@ -7,20 +7,22 @@ Sources: restart types and intensity/period are OTP's supervisor's; the window i
 
 from __future__ import annotations
 
+import builtins
 from collections import deque
-from enum import StrEnum
+from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
-from actors.options import amount, choice, count, seconds, share
+from actors.options import Choice, OptionError, amount, checked, count, seconds, share
 from actors.resilience.backoff import Backoff
+from supervision.errors import SpecError
 
 __all__ = ["Budget", "RestartPolicy", "RestartType"]
 
 
-class RestartType(StrEnum):
+class RestartType(Choice):
     """After which ends a run is followed by another."""
 
     PERMANENT = "permanent"
@@ -30,17 +32,25 @@ class RestartType(StrEnum):
     TEMPORARY = "temporary"
     """Never."""
 
+    @classmethod
+    def option(cls) -> str:
+        return "type"
+
 
 def _exceptions(_: object, field: attrs.Attribute[Any], value: tuple[type, ...]) -> None:
     for kind in value:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            raise ValueError(f"{field.name} lists exception classes (of Exception), not {kind!r}")
+            raise OptionError(
+                f"{field.name} lists exception classes (of Exception), not {kind!r}",
+                option=field.name,
+            )
 
 
-def _tuple(value: object) -> tuple[object, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+def _kinds(value: type[Exception] | Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    return (value,) if isinstance(value, type) or not isinstance(value, Iterable) else tuple(value)
 
 
+@checked(SpecError)
 @attrs.frozen(kw_only=True)
 class RestartPolicy:
     """When and how soon a failed run is followed by another.
@@ -51,7 +61,7 @@ class RestartPolicy:
 
     type: RestartType = attrs.field(
         default=RestartType.TRANSIENT,
-        converter=choice(RestartType),
+        converter=RestartType,
         metadata={"doc": "which ends are followed by a restart: permanent, transient or temporary"},
     )
     max_restarts: int = attrs.field(
@@ -80,28 +90,31 @@ class RestartPolicy:
         validator=seconds,
         metadata={"doc": "seconds of good running that clear the count"},
     )
-    on: tuple[type[Exception], ...] = attrs.field(
+    on: tuple[builtins.type[Exception], ...] = attrs.field(
         default=(Exception,),
-        converter=_tuple,
+        converter=_kinds,
         validator=_exceptions,
         metadata={"doc": "errors that a restart may cure; any other leaf of a failure is final"},
     )
 
+    backoff: Backoff = attrs.field(init=False, eq=False, repr=False)
+    """The schedule of waits."""
+
+    def __attrs_post_init__(self) -> None:
+        backoff = Backoff(self.initial_backoff, self.factor, self.max_backoff, self.jitter)
+        object.__setattr__(self, "backoff", backoff)
+
     def delay(self, n: int, random: Random) -> float:
         """Seconds to wait before consecutive restart number `n`, from 1."""
         return self.backoff.delay(n, random)
-
-    @property
-    def backoff(self) -> Backoff:
-        """The schedule of waits."""
-        return Backoff(self.initial_backoff, self.factor, self.max_backoff, self.jitter)
 
     def covers(self, error: BaseException | None) -> bool:
         """True if every leaf of `error` is one that a restart may cure; the most severe leaf decides."""
         if error is None or self.on == (Exception,):
             return True
         if isinstance(error, BaseExceptionGroup):
-            return all(self.covers(inner) for inner in error.exceptions)
+            group = cast("BaseExceptionGroup[BaseException]", error)
+            return all(self.covers(inner) for inner in group.exceptions)
         return isinstance(error, self.on)
 
     def exhausted(self, failures: int) -> bool:

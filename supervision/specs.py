@@ -7,8 +7,7 @@ place, the value and the way out. An option without effect is an error too.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, Union
 
 import attrs
@@ -16,8 +15,18 @@ import attrs
 from actors.actor import Actor
 from actors.context import Context
 from actors.mailbox import MailboxSpec
-from actors.options import choice, count, flag, more_seconds, nearest, some_seconds
+from actors.options import (
+    Choice,
+    above_zero,
+    checked,
+    count,
+    flag,
+    more_seconds,
+    some_count,
+    some_seconds,
+)
 from supervision.errors import SpecError
+from supervision.kinds import Kind, classify, needs
 from supervision.restart import RestartPolicy, RestartType
 
 __all__ = [
@@ -33,7 +42,7 @@ __all__ = [
 ]
 
 
-class Strategy(StrEnum):
+class Strategy(Choice):
     """Who is restarted when one child fails."""
 
     ONE_FOR_ONE = "one_for_one"
@@ -44,7 +53,7 @@ class Strategy(StrEnum):
     """It and those after it in the list."""
 
 
-class AutoShutdown(StrEnum):
+class AutoShutdown(Choice):
     """When a supervisor ends because its children have."""
 
     ALL_DONE = "all_done"
@@ -56,7 +65,7 @@ class AutoShutdown(StrEnum):
     NEVER = "never"
 
 
-class OnFailed(StrEnum):
+class OnFailed(Choice):
     """What happens when a child has used up its limit."""
 
     ESCALATE = "escalate"
@@ -65,7 +74,7 @@ class OnFailed(StrEnum):
     """It stays failed, its siblings go on, the liveness probe is red."""
 
 
-class Ready(StrEnum):
+class Ready(Choice):
     """When a run counts as ready."""
 
     RUN = "run"
@@ -74,7 +83,7 @@ class Ready(StrEnum):
     """When it calls `ctx.started()`."""
 
 
-class Start(StrEnum):
+class Start(Choice):
     """What a failing first start does."""
 
     RESTART = "restart"
@@ -83,18 +92,10 @@ class Start(StrEnum):
     """Those that started are stopped in reverse order and the caller gets `StartFailed`."""
 
 
-class Kind(StrEnum):
-    """What a worker's `run` is."""
-
-    FUNCTION = "function"
-    ACTOR = "actor"
-    FACTORY = "factory"
+Run = Callable[[Context], Awaitable[object]] | type[Actor] | Callable[..., Any]
 
 
-Run = Union[Callable[[Context], Awaitable[object]], type[Actor], Callable[..., Any]]
-
-
-def _name(_: object, field: attrs.Attribute[str], value: str) -> None:
+def _name(_: object, _field: attrs.Attribute[str], value: str) -> None:
     if not isinstance(value, str) or not value:
         raise SpecError(f"a name is a text that is not empty, not {value!r}", option="name")
     if any(sign in value for sign in "/*?[]") or value != "".join(value.split()) or value.isdigit():
@@ -105,54 +106,30 @@ def _name(_: object, field: attrs.Attribute[str], value: str) -> None:
         )
 
 
-class _Checked:
-    """Refuses options that a spec does not have, and says where they belong."""
-
-    __slots__ = ()
-
-    def __new__(cls, *args: object, **options: object) -> Any:
-        known = {field.name for field in attrs.fields(cls)}  # type: ignore[type-var,arg-type]
-        for option in options:
-            if option not in known:
-                where = f"{cls.__name__}({args[0] if args else options.get('name')!r})"
-                raise SpecError(_misplaced(option, known), where=where, option=option)
-        return super().__new__(cls)
-
-
-def _misplaced(option: str, known: Iterable[str]) -> str:
-    for place, fields in _PLACES().items():
-        if option in fields and place not in ("Worker", "Supervisor"):
-            return f"{option!r} is not an option here; it belongs into {place}({option}=...)"
-    for place, fields in _PLACES().items():
-        if option in fields:
-            return f"{option!r} is not an option here; it belongs to a {place}"
-    return f"there is no option {option!r}.{nearest(option, known)}"
-
-
-def _PLACES() -> Mapping[str, set[str]]:
-    homes: dict[str, Any] = {
-        "RestartPolicy": RestartPolicy,
-        "MailboxSpec": MailboxSpec,
-        "Supervisor": Supervisor,
-        "Worker": Worker,
-    }
-    return {place: {field.name for field in attrs.fields(home)} for place, home in homes.items()}
+def _belongs(option: str) -> str:
+    """Where an option that was given in the wrong place belongs, if anywhere."""
+    for place, inner in (("restart", RestartPolicy), ("mailbox", MailboxSpec)):
+        if option in attrs.fields_dict(inner):
+            return f"{option!r} is not an option here; write {place}={inner.__name__}({option}=...)"
+    for home in (Worker, Supervisor):
+        if option in attrs.fields_dict(home):
+            return f"{option!r} is not an option here; it belongs to a {home.__name__}"
+    return ""
 
 
 def _policy(kind: type[Any]) -> Any:
-    def check(spec: Any, field: attrs.Attribute[Any], value: object) -> None:
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
             raise SpecError(
-                f"{field.name} is a {kind.__name__}(...), not {value!r}",
-                where=str(spec.name),
-                option=field.name,
+                f"{field.name} is a {kind.__name__}(...), not {value!r}", option=field.name
             )
 
     return check
 
 
+@checked(SpecError, hint=_belongs)
 @attrs.frozen
-class Worker(_Checked):
+class Worker:
     """One kind of work, done by one or more replicas.
 
     Args:
@@ -160,7 +137,7 @@ class Worker(_Checked):
         run: an async function `run(ctx)`, an `Actor` class, or a factory that returns either of those.
 
     Raises:
-        SpecError: an option is wrong; a plain `ValueError` underneath if it is out of range.
+        SpecError: an option is wrong, or has no effect; it says which, its value and what would do.
     """
 
     name: str = attrs.field(validator=_name)
@@ -189,7 +166,7 @@ class Worker(_Checked):
     ready: Ready = attrs.field(
         default=Ready.RUN,
         kw_only=True,
-        converter=choice(Ready),
+        converter=Ready,
         metadata={"doc": "when a run counts as ready: run, or signal for ctx.started()"},
     )
     start_timeout: float | None = attrs.field(
@@ -207,7 +184,7 @@ class Worker(_Checked):
     on_failed: OnFailed = attrs.field(
         default=OnFailed.ESCALATE,
         kw_only=True,
-        converter=choice(OnFailed),
+        converter=OnFailed,
         metadata={"doc": "when its limit is used up: escalate, or hold"},
     )
     significant: bool = attrs.field(
@@ -249,7 +226,7 @@ class Worker(_Checked):
 Spec = Union["Worker", "Supervisor"]
 
 
-def _children(value: object) -> tuple[object, ...]:
+def _children(value: Iterable[Spec]) -> tuple[Spec, ...]:
     if isinstance(value, (Worker, Supervisor)) or not isinstance(value, Iterable):
         raise SpecError(
             f"the children of a supervisor are a list of Worker and Supervisor, not {value!r}",
@@ -258,8 +235,9 @@ def _children(value: object) -> tuple[object, ...]:
     return tuple(value)
 
 
+@checked(SpecError, hint=_belongs)
 @attrs.frozen
-class Supervisor(_Checked):
+class Supervisor:
     """A group of children that are started, watched and stopped together.
 
     Declared without children it is a dynamic supervisor: children come by `pool.start_child`, are stopped all at once, and are
@@ -278,13 +256,13 @@ class Supervisor(_Checked):
     strategy: Strategy = attrs.field(
         default=Strategy.ONE_FOR_ONE,
         kw_only=True,
-        converter=choice(Strategy),
+        converter=Strategy,
         metadata={"doc": "who is restarted when one child fails"},
     )
     intensity: int | None = attrs.field(
         default=None,
         kw_only=True,
-        validator=attrs.validators.optional(count),
+        validator=some_count,
         metadata={
             "doc": "restarts allowed in any window of `period` seconds; none is no limit of its own"
         },
@@ -292,9 +270,7 @@ class Supervisor(_Checked):
     period: float = attrs.field(
         default=5.0,
         kw_only=True,
-        validator=attrs.validators.and_(
-            attrs.validators.not_(attrs.validators.in_([None])), some_seconds
-        ),
+        validator=above_zero,
         metadata={"doc": "seconds of the window that `intensity` counts in"},
     )
     restart: RestartPolicy = attrs.field(
@@ -306,25 +282,25 @@ class Supervisor(_Checked):
     auto_shutdown: AutoShutdown = attrs.field(
         default=AutoShutdown.ALL_DONE,
         kw_only=True,
-        converter=choice(AutoShutdown),
+        converter=AutoShutdown,
         metadata={"doc": "when it ends because its children have"},
     )
     max_children: int | None = attrs.field(
         default=None,
         kw_only=True,
-        validator=attrs.validators.optional(count),
+        validator=some_count,
         metadata={"doc": "children it may have at once, those waiting for a restart included"},
     )
     start: Start = attrs.field(
         default=Start.RESTART,
         kw_only=True,
-        converter=choice(Start),
+        converter=Start,
         metadata={"doc": "what a failing first start does: restart, or strict to roll back"},
     )
     on_failed: OnFailed = attrs.field(
         default=OnFailed.ESCALATE,
         kw_only=True,
-        converter=choice(OnFailed),
+        converter=OnFailed,
         metadata={"doc": "when its own limit is used up: escalate, or hold"},
     )
     significant: bool = attrs.field(
@@ -402,70 +378,37 @@ def check_child(child: object, parent: Supervisor) -> None:
         )
 
 
-def classify(run: object, where: str) -> Kind:
-    """What `run` is; raises `SpecError` for the usual mistakes."""
-    hint = "write 'async def' and pass the function itself: Worker('name', fn)"
-    if inspect.iscoroutine(run):
-        name = run.__qualname__
-        run.close()
+def check_root(root: Supervisor) -> None:
+    """Raise `SpecError` for options that make no sense without a supervisor above."""
+    where = f"supervisor {root.name!r}"
+    if not root.enabled:
         raise SpecError(
-            f"run is a coroutine: pass the function, {name}, not what calling it returned, {name}(...)",
+            "the root of a tree cannot be disabled: it would run nothing; disable its children",
             where=where,
+            option="enabled",
+        )
+    if root.significant:
+        raise SpecError(
+            "the root of a tree has no supervisor that its end could count for, so it cannot be significant",
+            where=where,
+            option="significant",
+        )
+
+
+def check_makeable(spec: Spec) -> None:
+    """Raise `SpecError` if a worker in `spec` can only be made with services. Used where there are none."""
+    if isinstance(spec, Supervisor):
+        for child in spec.children:
+            check_makeable(child)
+        return
+    if spec.kind is Kind.FUNCTION:
+        return
+    required = [need for need in needs(spec.run) if need.required]
+    if required:
+        made = getattr(spec.run, "__qualname__", repr(spec.run))
+        raise SpecError(
+            f"{made} needs {', '.join(map(str, required))}: give serve(services=registry), a default,"
+            f" or a factory that takes nothing, lambda: {made}(...)",
+            where=f"worker {spec.name!r}",
             option="run",
         )
-    if inspect.isasyncgenfunction(run):
-        raise SpecError(
-            f"run is an async generator ('yield' in it); {hint}", where=where, option="run"
-        )
-    if not callable(run):
-        raise SpecError(f"run must be callable, not {run!r}; {hint}", where=where, option="run")
-    if inspect.isclass(run):
-        if issubclass(run, Actor):
-            return Kind.ACTOR
-        raise SpecError(
-            f"the class {run.__qualname__} is not an Actor; derive it from actors.Actor",
-            where=where,
-            option="run",
-        )
-    if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(
-        getattr(run, "__call__", None)
-    ):
-        if not _takes_one(run):
-            raise SpecError(
-                f"run is called with one argument, the context, which {run!r} does not take:"
-                " write 'async def run(ctx)'",
-                where=where,
-                option="run",
-            )
-        return Kind.FUNCTION
-    if not _is_factory(run):
-        raise SpecError(
-            f"run is a sync function that takes arguments, {run!r}; {hint}",
-            where=where,
-            option="run",
-        )
-    return Kind.FACTORY
-
-
-def _takes_one(run: Callable[..., object]) -> bool:
-    try:
-        inspect.signature(run).bind(None)
-    except TypeError:
-        return False
-    except ValueError:
-        return True
-    return True
-
-
-def _is_factory(run: Callable[..., object]) -> bool:
-    """True if every parameter it needs has a type that a service can be found by; a context is none."""
-    try:
-        parameters = inspect.signature(run, eval_str=True).parameters.values()
-    except (ValueError, NameError, TypeError):
-        return True
-    return all(
-        p.default is not p.empty
-        or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        or p.annotation not in (p.empty, Context)
-        for p in parameters
-    )

@@ -6,46 +6,62 @@ Floor: the lowest. The rule: looking must not fail: a task that cannot be looked
 from __future__ import annotations
 
 import linecache
-import os
-from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Final
 
-import trio
+if TYPE_CHECKING:
+    import trio
 
 __all__ = ["await_stack", "waits_for_thread"]
 
-_MOST_FRAMES = 60
+_MOST_FRAMES: Final = 60
+_WAITS_FOR_CHILDREN: Final = "_nested_child_finished"
+"""Where a task is while it waits at the end of a nursery block."""
 
 
 def await_stack(task: trio.lowlevel.Task | None) -> tuple[str, ...]:
-    """`function (file:line) source` for each frame `task` waits in, outermost first, through its busiest child task."""
-    return tuple(_describe(frame, line) for frame, line in _frames(task))
+    """`function (file:line) source` for each frame `task` waits in, outermost first.
+
+    While it waits for child tasks, the first of those goes on from there. It ends where each enters Trio.
+    """
+    out: list[str] = []
+    for frames in _frames(task):
+        own = len(frames)
+        while own and frames[own - 1][0].f_globals.get("__name__", "").startswith("trio."):
+            own -= 1
+        out.extend(_describe(frame, line) for frame, line in frames[:own] or frames)
+        if not any(frame.f_code.co_name == _WAITS_FOR_CHILDREN for frame, _ in frames):
+            break
+    return tuple(out[:_MOST_FRAMES])
 
 
 def waits_for_thread(task: trio.lowlevel.Task | None) -> bool:
     """True if it waits inside `trio.to_thread.run_sync`."""
-    return any(frame.f_code.co_name == "to_thread_run_sync" for frame, _ in _frames(task))
+    return any(
+        frame.f_code.co_name == "to_thread_run_sync"
+        for frames in _frames(task)
+        for frame, _ in frames
+    )
 
 
-def _frames(task: trio.lowlevel.Task | None) -> list[tuple[FrameType, int]]:
-    out: list[tuple[FrameType, int]] = []
+def _frames(start: trio.lowlevel.Task | None) -> list[list[tuple[FrameType, int]]]:
+    """The frames of `start`, of its first child task, of the first child of that, and so on."""
+    out: list[list[tuple[FrameType, int]]] = []
+    task: trio.lowlevel.Task | None = start
     try:
         while task is not None and len(out) < _MOST_FRAMES:
-            out.extend(_own_frames(task))
+            out.append(list(task.iter_await_frames()))
             task = next(
                 (child for nursery in task.child_nurseries for child in nursery.child_tasks), None
             )
-    except Exception:  # pragma: no cover - a task in an odd state; what was found is enough
+    except Exception:  # noqa: BLE001  # pragma: no cover - a task in an odd state; what was found is enough
         return out
     return out
-
-
-def _own_frames(task: trio.lowlevel.Task) -> Iterator[tuple[FrameType, int]]:
-    yield from task.iter_await_frames()
 
 
 def _describe(frame: FrameType, line: int) -> str:
     code = frame.f_code
     source = linecache.getline(code.co_filename, line).strip()
-    where = f"{os.path.basename(code.co_filename)}:{line}"
+    where = f"{Path(code.co_filename).name}:{line}"
     return f"{code.co_qualname} ({where}) {source}".rstrip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -19,10 +19,12 @@ from typing import Any, Final
 import trio
 
 from actors.events import Event, Subscription
+from actors.options import is_number
 from supervision.errors import SpecError
 from supervision.logs import log_event
 from supervision.pool import Pool
-from supervision.specs import Start, Supervisor
+from supervision.specs import Start, Supervisor, check_makeable, check_root
+from supervision.telemetry import Telemetry, install as instrument
 from supervision.tree import Tree
 
 __all__ = ["Listener", "running", "serve"]
@@ -43,7 +45,7 @@ async def serve(
     wait_ready: bool = True,
     listeners: Iterable[Listener] = (),
     log: bool = True,
-    telemetry: bool | None = None,
+    telemetry: bool | Telemetry | None = None,
     services: Any = None,
     signals: bool | None = None,
     random: Random | None = None,
@@ -57,10 +59,12 @@ async def serve(
     Args:
         start: `"strict"` rolls back and raises if a first start fails, in the whole tree.
         stop_timeout: seconds that the ordered stop may take; then everything left is cancelled.
-        wait_ready: whether `task_status.started(pool)` waits until the first start is complete. Without, the pool comes at once.
+        wait_ready: whether `task_status.started(pool)` waits until the first start is complete. Without, the pool comes at once,
+            and a strict start that fails ends `serve` after that.
         listeners: functions of one event, sync or async; a slow or failing one disturbs nobody.
         log: write events to the `supervision` logger.
-        telemetry: trace and measure with OpenTelemetry; by default if the program has imported it.
+        telemetry: trace and measure with OpenTelemetry; by default if the program has set a provider before. A `Telemetry` brings
+            its own.
         services: a `svcs.Registry` from which constructors of workers get their parameters.
         signals: stop on SIGTERM and SIGINT, cancel on the second; by default if this is the main task of the run.
         random: source of jitter, for tests.
@@ -74,28 +78,25 @@ async def serve(
     """
     if not isinstance(tree, Supervisor):
         raise SpecError(f"serve() runs a Supervisor, not {tree!r}; write Supervisor('name', [...])")
-    if not stop_timeout >= 0:
+    if not is_number(stop_timeout) or not stop_timeout >= 0:
         raise SpecError(
-            f"stop_timeout must be a number of seconds, 0 or more, not {stop_timeout!r}"
+            f"stop_timeout must be a number of seconds, 0 or more, not {stop_timeout!r}",
+            where="serve()",
+            option="stop_timeout",
         )
+    check_root(tree)
     strict = start is not None and Start(start) is Start.STRICT
     live = Tree(tree, stop_timeout=stop_timeout, strict=strict, random=random)
     if log:
         live.events.tap(log_event)
-    if services is not None:
+    if services is None:
+        check_makeable(tree)
+    else:
         from supervision.services import install
 
         install(live, services)
-    if telemetry is None:
-        from supervision.telemetry import in_use
-
-        telemetry = in_use()
-    if telemetry:
-        from supervision.telemetry import install as instrument
-
-        instrument(live)
+    instrument(live, telemetry)
     pool = Pool(live)
-    wait_ready = wait_ready or strict or tree.start is Start.STRICT
     try:
         async with trio.open_nursery() as outside:
             outside.start_soon(_notice_cancellation, live)
@@ -104,10 +105,10 @@ async def serve(
             with trio.CancelScope(shield=True):
                 async with trio.open_nursery() as nursery:
                     live.nursery = nursery
-                    nursery.start_soon(live.timers.run)
+                    live.spawn(live.timers.run, f"timers of {tree.name}")
                     queues = [_Listening(live, fn) for fn in listeners]
                     for queue in queues:
-                        nursery.start_soon(queue.run)
+                        live.spawn(queue.run, f"a listener of {tree.name}")
                     live.root.start()
                     if wait_ready:
                         await _through_interrupts(live, live.ready)
@@ -125,7 +126,7 @@ async def serve(
 
 
 @asynccontextmanager
-async def running(tree: Supervisor, **options: Any) -> AsyncIterator[Pool]:
+async def running(tree: Supervisor, **options: Any) -> AsyncGenerator[Pool]:
     """`async with supervisor.running(tree) as pool:` keeps `tree` alive round a block of ordinary code.
 
     Leaving the block, however, stops the tree in order. If the tree fails, the block is cancelled and `TreeFailed` raised.
@@ -161,7 +162,9 @@ async def _through_interrupts(tree: Tree, event: trio.Event) -> None:
     while not event.is_set():
         try:
             await event.wait()
-        except BaseException as exc:  # noqa: ASYNC103, PERF203 - shielded: this is no Cancelled; serve raises it at the end
+        except trio.Cancelled:
+            raise  # the shield keeps others' out: the library itself has failed, and the nursery says how
+        except BaseException as exc:  # serve raises it at the end
             tree.abort(exc)
             event = tree.done
 
@@ -201,10 +204,14 @@ class _Listening:
             self.busy_since = trio.current_time()
             try:
                 result = self._fn(event)
-                if hasattr(result, "__await__"):
+                if isinstance(result, Awaitable):
                     await result
+            except trio.Cancelled:
+                raise
             except Exception:
                 self._tree.events.failed(self._fn)
+            except BaseException as fatal:  # Ctrl-C, an exit: as from a run, and in order
+                self._tree.abort(fatal)
             self.busy_since = inf
         self.done.set()
 

@@ -1,10 +1,204 @@
-"""OpenTelemetry (placeholder being written)."""
+"""OpenTelemetry: whether a tree traces and measures, and for whom.
+
+Floor: above metrics and tracing. The rule: only the API is used, and only if the program uses it; without a provider
+that records, a message pays nothing.
+
+A provider is *real* unless it is one of the API's own, which only stand in until another one is set. Real ones are looked for
+once, when a tree is served. So set yours before; a provider that is set later is not seen by a tree that runs already.
+
+Instruments cannot be taken back in OpenTelemetry, so they are made once for each meter provider and show whatever trees live.
+When a tree has ended its levels are gone; its counters stay as they are, as those of a process do, and a tree of the same name
+continues them. Only the last `REMEMBERED` trees are remembered, so that memory is bounded.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary, WeakSet
+
+import attrs
+
+from supervision.errors import SpecError
+from supervision.metrics import FAMILIES, Family, Reading, TreeMeter
+from supervision.tree import Tree
+
+if TYPE_CHECKING:
+    # Not even attrs needs them at run time: the API is imported on use.
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation  # noqa: TC004
+    from opentelemetry.trace import TracerProvider  # noqa: TC004
+
+__all__ = ["Telemetry", "in_use", "install"]
+
+logger: Final = logging.getLogger("supervision")
+
+REMEMBERED: Final = 64
+"""Ended trees whose counters are still shown."""
+
+
+@attrs.frozen(kw_only=True)
+class Telemetry:
+    """Where spans and metrics of a tree go: `serve(tree, telemetry=Telemetry(tracer_provider=...))`."""
+
+    tracer_provider: TracerProvider | None = None
+    """None is the one that the program has set, if it has."""
+    meter_provider: MeterProvider | None = None
+    """None is the one that the program has set, if it has."""
 
 
 def in_use() -> bool:
-    """True if the program has imported OpenTelemetry's API."""
-    return False
+    """True if the program has imported OpenTelemetry and set a provider that records."""
+    return _tracers(load=False) is not None or _meters(load=False) is not None
+
+
+def install(tree: Tree, telemetry: bool | Telemetry | None = True) -> None:
+    """Trace and measure `tree`, which has not been started. Called by `serve`.
+
+    Args:
+        tree: which.
+        telemetry: None uses the providers that the program has set, if it has imported OpenTelemetry; True imports it, and
+            says so in the log if no provider is set; a `Telemetry` brings its own; False traces and measures nothing.
+
+    Whatever it is, a run does not inherit the trace of whoever started the tree.
+    """
+    if telemetry is not None and not isinstance(telemetry, (bool, Telemetry)):
+        raise SpecError(
+            f"telemetry is None, True, False or a Telemetry(...), not {telemetry!r}",
+            option="telemetry",
+        )
+    if "opentelemetry.context" in sys.modules:
+        from supervision.tracing import leave_trace
+
+        leave_trace(tree)
+    if telemetry is False:
+        return
+    load = telemetry is not None
+    chosen = telemetry if isinstance(telemetry, Telemetry) else Telemetry()
+    try:
+        tracers = _real(chosen.tracer_provider) or _tracers(load=load)
+        meters = _real(chosen.meter_provider) or _meters(load=load)
+        if tracers is not None:
+            from supervision.tracing import Tracing
+
+            Tracing(tree, tracers)
+        if meters is not None:
+            _board(meters).add(tree)
+    except Exception:
+        logger.exception("OpenTelemetry cannot be used; the tree goes on without")
+        return
+    if telemetry is True and tracers is None and meters is None:
+        logger.warning(
+            "telemetry=True, but no OpenTelemetry provider is set, so nothing is traced or"
+            " measured. Set one before the tree is served."
+        )
+
+
+def _real(provider: Any) -> Any:
+    """`provider`, or None if it is one of the API's own that record nothing."""
+    home = type(provider).__module__
+    api = home.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+    return None if api else provider
+
+
+def _tracers(*, load: bool) -> TracerProvider | None:
+    if not load and "opentelemetry.trace" not in sys.modules:
+        return None
+    from opentelemetry import trace
+
+    found: TracerProvider | None = _real(trace.get_tracer_provider())
+    return found
+
+
+def _meters(*, load: bool) -> MeterProvider | None:
+    if not load and "opentelemetry.metrics" not in sys.modules:
+        return None
+    from opentelemetry import metrics
+
+    found: MeterProvider | None = _real(metrics.get_meter_provider())
+    return found
+
+
+class Board:
+    """The instruments of one meter provider, and the trees they show.
+
+    Exporters read in their own threads; the lock is held for as long as it takes to copy two lists.
+    """
+
+    def __init__(self, provider: MeterProvider) -> None:
+        self._lock = Lock()
+        self._live: WeakSet[TreeMeter] = WeakSet()
+        self._past: OrderedDict[str, Reading] = OrderedDict()
+        self._older = Reading()
+        self._reading: tuple[Reading, set[str]] | None = None
+        meter = provider.get_meter("supervision")
+        for family in FAMILIES:
+            create: Callable[..., object] = (
+                meter.create_observable_counter
+                if family.counter
+                else meter.create_observable_up_down_counter
+            )
+            create(family.name, [partial(self._observe, family)], description=family.doc)
+
+    def add(self, tree: Tree) -> None:
+        """Show `tree` until it has ended."""
+        meter = TreeMeter(tree, self._ended)
+        with self._lock:
+            self._live.add(meter)
+
+    def read(self) -> Reading:
+        """The sum over all trees, those that have ended included."""
+        with self._lock:
+            live, past = list(self._live), [self._older, *self._past.values()]
+        out = Reading()
+        for reading in past:
+            out.merge(reading)
+        for meter in live:
+            out.merge(meter.read())
+        return out
+
+    def _ended(self, meter: TreeMeter) -> None:
+        total = meter.read().counters()
+        with self._lock:
+            self._live.discard(meter)
+            before = self._past.pop(meter.name, None)
+            if before is not None:
+                total.merge(before)
+            self._past[meter.name] = total
+            while len(self._past) > REMEMBERED:
+                _, oldest = self._past.popitem(last=False)
+                older = Reading()
+                older.merge(self._older)
+                older.merge(oldest, _OF_ALL_TREES)
+                self._older = older
+
+    def _observe(self, family: Family, _: CallbackOptions) -> Iterable[Observation]:
+        """Called by an exporter. One reading serves each instrument once."""
+        from opentelemetry.metrics import Observation
+
+        if self._reading is None or family.name in self._reading[1]:
+            self._reading = self.read(), set()
+        reading, served = self._reading
+        served.add(family.name)
+        return [
+            Observation(value, dict(zip(family.labels, labels, strict=True)))
+            for labels, value in reading.values[family.name].items()
+        ]
+
+
+_OF_ALL_TREES: Final = frozenset(f.name for f in FAMILIES if "tree" not in f.labels)
+
+_boards: Final[WeakKeyDictionary[MeterProvider, Board]] = WeakKeyDictionary()
+_boards_lock: Final = Lock()
+
+
+def _board(provider: MeterProvider) -> Board:
+    with _boards_lock:
+        board = _boards.get(provider)
+        if board is None:
+            board = _boards[provider] = Board(provider)
+        return board

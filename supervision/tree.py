@@ -9,9 +9,10 @@ import contextvars
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from difflib import get_close_matches
+from functools import partial
 from math import inf
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import trio
 
@@ -22,12 +23,13 @@ from actors.ref import ActorRef, Ref
 from actors.registry import Registry
 from actors.routing import Router
 from actors.watching import Watches
-from supervision.branch import Branch, Slot
+from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.errors import StartFailed, SupervisorFailed, TreeFailed
 from supervision.events import StopReport, TreeStopped
 from supervision.member import Member
 from supervision.plan import Ending
+from supervision.slot import Slot
 from supervision.specs import Supervisor, Worker
 from supervision.states import State
 
@@ -56,8 +58,9 @@ class Tree:
         self.registry = Registry()
         self.watches = Watches()
         self.services: Any = None
-        self.builder: Callable[[Worker], AbstractAsyncContextManager[object]] | None = None
+        self.builder: Callable[[Worker, Context], AbstractAsyncContextManager[object]] | None = None
         self.around_run: Callable[[Context], AbstractContextManager[object]] | None = None
+        self.on_forgotten: Callable[[Member], None] | None = None
         self.base = contextvars.copy_context()
         self.nursery: trio.Nursery | None = None
         self.emit: Callable[..., None] = self.events.emit
@@ -65,7 +68,7 @@ class Tree:
         self.deadline = inf
         """Until when the whole tree may take to stop."""
         self.final = False
-        """True once the whole tree has been asked to stop: nothing will be started again."""
+        """True once the whole tree has begun to stop, asked or not: nothing will be started again."""
         self.why: str | None = None
         self.fatal: BaseException | None = None
         self.failure: TreeFailed | StartFailed | None = None
@@ -86,29 +89,25 @@ class Tree:
     def spawn(self, fn: Callable[[], Awaitable[object]], name: str) -> None:
         """Start a task of a run, in the context the tree was started in, not in that of whoever asks."""
         assert self.nursery is not None
-        self.base.run(self.nursery.start_soon, fn, name=name)
+        self.base.run(partial(self.nursery.start_soon, fn, name=name))
 
     def fresh_context(self) -> contextvars.Context:
         """A copy of the context the tree was started in."""
         return self.base.copy()
 
-    def build(self, spec: Worker) -> AbstractAsyncContextManager[object]:
+    def build(self, spec: Worker, ctx: Context) -> AbstractAsyncContextManager[object]:
         """What a run of `spec` executes: made by its class or factory, with services if there are any."""
         if self.builder is not None:
-            return self.builder(spec)
-        make: Callable[[], object] = spec.run
+            return self.builder(spec, ctx)
+        make = cast("Callable[[], object]", spec.run)
         return nullcontext(make())
 
     def request_stop(self, why: str) -> None:
         """Begin the ordered stop of the whole tree; asking again changes nothing."""
         if self.final:
             return
-        self.final = True
         self.why = why
-        self._stopping_since = self.now()
-        if self.stop_timeout < inf:
-            self.deadline = self.now() + self.stop_timeout
-            self.timers.call_at(self.deadline, self._too_late)
+        self.member_stopping(self.root)
         if self.root.alive:
             self.root.ask(why)
 
@@ -129,30 +128,44 @@ class Tree:
 
     # -- the root's parent -----------------------------------------------------------------------
 
+    @property
+    def closing(self) -> bool:
+        return self.final
+
     def member_ready(self, member: Member) -> None:
         self.ready.set()
 
+    def member_stopping(self, member: Member) -> None:
+        if self.final:
+            return
+        self.final = True
+        self._stopping_since = self.now()
+        if self.stop_timeout < inf:
+            self.deadline = self.now() + self.stop_timeout
+            self.timers.call_at(self.deadline, self._too_late)
+
     def member_ended(
-        self, member: Member, how: Ending, error: Exception | None, lasted: float
+        self, member: Member, how: Ending, error: Exception | None, now: float
     ) -> None:
         if isinstance(error, StartFailed):
             self.failure = error
         elif isinstance(error, SupervisorFailed):
             self.failure = TreeFailed(self.root.path, error.why, error.leaves())
         member.become(State.FAILED if how is Ending.FAILED else State.STOPPED)
-        self.final = True
         member.retire("stopped")
-        seconds = self.now() - self._stopping_since if self.why is not None else 0.0
         self.report = StopReport(
             orderly=tuple(self._orderly),
             forced=tuple(self._forced),
             abandoned_threads=self._abandoned,
-            seconds=seconds,
+            seconds=now - self._stopping_since,
             overrun=self._overrun,
         )
         self.emit(TreeStopped, self.root.path, report=self.report)
         self.done.set()
         self.ready.set()
+
+    def forgets(self, member: Member) -> bool:
+        return False
 
     def tally(self, path: str, *, forced: bool, abandoned: bool, overrun: float) -> None:
         """Note how one replica's stop went."""
@@ -162,9 +175,11 @@ class Tree:
 
     # -- finding ---------------------------------------------------------------------------------
 
-    def structure_changed(self) -> None:
-        """Children were added or forgotten."""
+    def structure_changed(self, forgotten: Member | None = None) -> None:
+        """Children were added, or this one has just been forgotten."""
         self._by_name = None
+        if forgotten is not None and self.on_forgotten is not None:
+            self.on_forgotten(forgotten)
 
     def locate(self, name: str) -> tuple[Branch, Slot | None, Member | None]:
         """What a path or a bare name stands for: a supervisor's slot, and the replica if the path names one.

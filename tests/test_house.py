@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS: dict[str, list[list[str]]] = {
     "actors": [
-        ["errors", "options"],
+        ["errors", "letters", "options"],
         ["events", "clock"],
         ["deadletters"],
         ["mailbox"],
@@ -34,16 +34,16 @@ FLOORS: dict[str, list[list[str]]] = {
     ],
     "supervision": [
         ["errors", "stacks"],
-        ["states", "restart"],
+        ["kinds", "states", "restart"],
         ["specs"],
-        ["config", "events"],
-        ["logs", "plan"],
-        ["member"],
-        ["child"],
+        ["events", "schema"],
+        ["logs", "plan", "settings"],
+        ["config", "member"],
+        ["child", "slot", "sweep"],
         ["branch"],
         ["tree"],
-        ["report", "services", "telemetry"],
-        ["health"],
+        ["metrics", "report", "services", "tracing"],
+        ["health", "telemetry"],
         ["pool"],
         ["supervisor"],
         ["checklist"],

@@ -44,7 +44,12 @@ class Backoff:
             return 0.0
         if self.initial >= cap or (n - 1) * log(self.factor) >= log(cap / self.initial):
             return cap
-        return min(cap, self.initial * self.factor ** (n - 1))
+        try:
+            return min(cap, self.initial * self.factor ** (n - 1))
+        except (
+            OverflowError
+        ):  # only where `initial` is too near to 0 for the quotient above to say anything
+            return cap
 
     def delay(self, n: int, random: Random) -> float:
         """Seconds to wait before new try number `n` (from 1), in (0, maximum] unless `initial` is 0."""

@@ -1,0 +1,289 @@
+"""Tables and the state diagram of the reference, made from the code itself when the docs are built.
+
+Each function returns Markdown (or SVG) and knows nothing of Sphinx; `setup` makes them a directive:
+
+    ```{generated} events
+    ```
+
+So a new event, option, error or transition is documented the moment it exists, and cannot be described wrongly.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable
+from html import escape
+from importlib import import_module
+from math import hypot, inf
+
+import attrs
+
+import actors
+import supervision
+from actors.events import Event
+from supervision.states import TRANSITIONS, Phase, State
+
+PACKAGES = (actors, supervision)
+
+
+def public_names() -> dict[str, list[str]]:
+    """Every public name by package; one that is re-exported belongs to the package that made it."""
+    return {
+        package.__name__: [
+            name
+            for name in package.__all__
+            if getattr(getattr(package, name), "__module__", package.__name__).partition(".")[0]
+            == package.__name__
+        ]
+        for package in PACKAGES
+    }
+
+
+def aliases() -> dict[str, str]:
+    """From where a public object was made (`actors.mailbox.Mailbox`) to its door (`actors.Mailbox`)."""
+    out = {}
+    for package, names in public_names().items():
+        for name in names:
+            made = getattr(import_module(package), name)
+            if inspect.isclass(made) or inspect.isfunction(made):
+                out[f"{made.__module__}.{made.__qualname__}"] = f"{package}.{name}"
+    return out
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |"]
+    lines.append("|" + "---|" * (lines[0].count("|") - 1))
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def first_line(obj: object) -> str:
+    return (inspect.getdoc(obj) or "").partition("\n")[0].replace("`", "`")
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The string below each attribute of a class, as its source has it."""
+    (body,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(body, ast.ClassDef)
+    out = {}
+    for node, after in zip(body.body, [*body.body[1:], ast.Pass()], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            text = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                out[node.target.id] = " ".join(text.value.split())
+    return out
+
+
+def event_classes() -> list[type[Event]]:
+    """Every event class of the two packages, in the order of the source."""
+    import_module("supervision.events")
+    found: list[type[Event]] = []
+    todo = [Event]
+    while todo:
+        cls = todo.pop(0)
+        for sub in cls.__subclasses__():
+            # attrs makes slotted classes twice; only the second is in the module.
+            at_home = getattr(import_module(sub.__module__), sub.__name__, None) is sub
+            if at_home and sub not in found and sub.__module__.partition(".")[0] in public_names():
+                found.append(sub)
+                todo.append(sub)
+    return sorted(found, key=lambda cls: (cls.__module__ != "supervision.events", cls.__module__))
+
+
+def events() -> str:
+    common = {field.name for field in attrs.fields(Event)}
+    rows = []
+    for cls in event_classes():
+        docs = field_docs(cls)
+        fields = [
+            f"`{f.name}`: {docs[f.name].rstrip('.')}" if f.name in docs else f"`{f.name}`"
+            for f in attrs.fields(cls)
+            if f.name not in common
+        ]
+        rows.append(
+            [
+                f"`{cls.__name__}`",
+                cls.level,
+                "yes" if cls.decision else "",
+                first_line(cls).removeprefix("Decision: "),
+                "<br>".join(fields),
+            ]
+        )
+    return table(["event", "level", "decision", "meaning", "fields of its own"], rows)
+
+
+def event_fields() -> str:
+    docs = field_docs(Event)
+    return table(["field", "meaning"], [[f"`{f.name}`", docs[f.name]] for f in attrs.fields(Event)])
+
+
+def options(cls: type) -> str:
+    """The options of a spec: name, default, what its field says."""
+    rows = [
+        [f"`{f.name}`", f"`{_default(f)}`", f.metadata["doc"]]
+        for f in attrs.fields(cls)
+        if "doc" in f.metadata
+    ]
+    return table(["option", "default", "meaning"], rows)
+
+
+def _default(field: attrs.Attribute) -> str:
+    default = field.default
+    if isinstance(default, attrs.Factory):
+        return f"{default.factory.__name__}()"
+    if isinstance(default, tuple):
+        return ", ".join(item.__name__ for item in default)
+    if isinstance(default, str):
+        return f'"{default}"'
+    return "inf" if default == inf else str(default)
+
+
+def choices(cls: type) -> str:
+    """The values of an enum and what the string below each says."""
+    (body,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(body, ast.ClassDef)
+    docs = {}
+    for node, after in zip(body.body, [*body.body[1:], ast.Pass()], strict=True):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            text = after.value if isinstance(after, ast.Expr) else None
+            docs[node.targets[0].id] = text.value if isinstance(text, ast.Constant) else ""
+    return table(
+        ["value", "meaning"], [[f'`"{item.value}"`', docs.get(item.name, "")] for item in cls]
+    )
+
+
+def errors() -> str:
+    rows = []
+    for package in ("actors", "supervision"):
+        module = import_module(f"{package}.errors")
+        for name in module.__all__:
+            cls = getattr(module, name)
+            bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
+            rows.append([f"{{py:exc}}`{package}.{name}`", bases, first_line(cls)])
+    return table(["error", "is a", "what happened, and what to do"], rows)
+
+
+def transitions() -> str:
+    rows = [
+        [str(n), f"`{old}`", f"`{new}`", why] for n, (old, new, why) in enumerate(arrows(), start=1)
+    ]
+    return table(["", "from", "to", "when"], rows)
+
+
+def arrows() -> list[tuple[State, State, str]]:
+    return [(old, new, why) for old, ways in TRANSITIONS.items() for new, why in ways.items()]
+
+
+# Where each state stands in the picture. A new state has to be given a place, or the build fails.
+PLACES = {
+    State.PENDING: (90, 60),
+    State.RUNNING: (360, 60),
+    State.RESTARTING: (630, 60),
+    State.DISABLED: (90, 240),
+    State.STOPPED: (360, 350),
+    State.FAILED: (630, 240),
+}
+WIDE, HIGH = 156, 46
+
+
+def state_diagram() -> str:
+    """The transition table as a picture: an SVG without script, style sheet or font of its own."""
+    parts = [
+        (
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 390" role="img"'
+            ' aria-label="The states and the transitions between them" style="max-width:720px">'
+        ),
+        (
+            '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'
+            ' orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="currentColor"/></marker></defs>'
+        ),
+    ]
+    parts += [_arrow(n, old, new) for n, (old, new, _) in enumerate(arrows(), start=1)]
+    parts += [_box(state, *PLACES[state]) for state in State]
+    return "\n".join([*parts, "</svg>"])
+
+
+def _box(state: State, x: float, y: float) -> str:
+    # Phases are what a running one shows besides its state.
+    below = ", ".join(Phase) if state is State.RUNNING else ""
+    lines = f'<text x="{x}" y="{y + (0 if below else 5)}" text-anchor="middle" font-size="15">{state}</text>'
+    if below:
+        lines += f'<text x="{x}" y="{y + 16}" text-anchor="middle" font-size="8.5">{escape(below)}</text>'
+    return (
+        f'<rect x="{x - WIDE / 2}" y="{y - HIGH / 2}" width="{WIDE}" height="{HIGH}" rx="9"'
+        f' fill="none" stroke="currentColor" stroke-width="1.5"/>{lines}'
+    )
+
+
+def _arrow(n: int, old: State, new: State) -> str:
+    """One numbered arrow; those of a pair, one each way, run side by side."""
+    (x1, y1), (x2, y2) = PLACES[old], PLACES[new]
+    dx, dy = x2 - x1, y2 - y1
+    length = hypot(dx, dy)
+    ux, uy = dx / length, dy / length
+    side = 9 if old in TRANSITIONS[new] else 0
+    x1, y1, x2, y2 = x1 - uy * side, y1 + ux * side, x2 - uy * side, y2 + ux * side
+    lead = min((WIDE / 2 + 4) / abs(ux) if ux else inf, (HIGH / 2 + 6) / abs(uy) if uy else inf)
+    ax, ay, bx, by = x1 + ux * lead, y1 + uy * lead, x2 - ux * lead, y2 - uy * lead
+    # Not in the middle, where crossing arrows meet.
+    tx, ty = ax + (bx - ax) * 0.3, ay + (by - ay) * 0.2
+    return (
+        f'<line x1="{ax:.1f}" y1="{ay:.1f}" x2="{bx:.1f}" y2="{by:.1f}" stroke="currentColor"'
+        f' stroke-width="1" marker-end="url(#tip)" data-arrow="{old}-{new}"/>'
+        f'<text x="{tx - uy * 9:.1f}" y="{ty + ux * 9 + 4:.1f}" text-anchor="middle"'
+        f' font-size="11">{n}</text>'
+    )
+
+
+GENERATED = {
+    "events": events,
+    "event-fields": event_fields,
+    "errors": errors,
+    "transitions": transitions,
+    "worker-options": lambda: options(supervision.Worker),
+    "supervisor-options": lambda: options(supervision.Supervisor),
+    "restart-options": lambda: options(supervision.RestartPolicy),
+    "mailbox-options": lambda: options(actors.MailboxSpec),
+    "states": lambda: choices(State),
+    "strategies": lambda: choices(supervision.Strategy),
+    "auto-shutdown": lambda: choices(supervision.AutoShutdown),
+    "on-failed": lambda: choices(supervision.OnFailed),
+    "ready": lambda: choices(supervision.Ready),
+    "start": lambda: choices(supervision.Start),
+    "restart-types": lambda: choices(supervision.RestartType),
+    "overflow": lambda: choices(actors.Overflow),
+    "routing": lambda: choices(actors.Routing),
+}
+
+
+def setup(app):
+    """Sphinx's entry: the directive, and references by an object's first home led to its door."""
+    from docutils import nodes
+    from docutils.statemachine import StringList
+    from sphinx.util.docutils import SphinxDirective
+
+    class Generated(SphinxDirective):
+        required_arguments = 1
+
+        def run(self):
+            (what,) = self.arguments
+            if what == "state-diagram":
+                return [nodes.raw("", state_diagram(), format="html")]
+            node = nodes.container()
+            lines = GENERATED[what]().splitlines()
+            self.state.nested_parse(StringList(lines, what), self.content_offset, node)
+            return node.children
+
+    doors = aliases()
+
+    def through_the_door(app, env, node, contnode):
+        target = doors.get(node.get("reftarget", ""))
+        if node.get("refdomain") != "py" or target is None:
+            return None
+        domain = env.domains["py"]
+        return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, contnode)
+
+    app.add_directive("generated", Generated)
+    app.connect("missing-reference", through_the_door)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,1 @@
+"""Adversity: what goes wrong in ways that nobody plans for, each with a test of its own."""

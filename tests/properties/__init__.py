@@ -1,0 +1,1 @@
+"""Properties: hypothesis looks for the order of events that breaks a promise."""
