@@ -103,7 +103,11 @@ def docs(session: nox.Session) -> None:
 def demo(session: nox.Session) -> None:
     """The worked example, as someone runs it who has just installed the package."""
     prepare(session, extras="[cli]")
-    session.run("python", "-m", "examples.outbox", *session.posargs)
+    # Ctrl-C reaches the example itself: give it the time to stop in order and to print its proof.
+    session.run(
+        "python", "-m", "examples.outbox", *session.posargs,
+        interrupt_timeout=30, terminate_timeout=10,
+    )  # fmt: skip
 
 
 @nox.session

@@ -14,6 +14,7 @@ import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
 
 from actors.context import Context
+from actors.errors import shown
 from actors.letters import NOTHING, Letter
 from actors.mailbox import Mailbox
 from actors.ref import Ask
@@ -86,10 +87,10 @@ async def _live_and_clean_up(actor: Actor, ctx: Context) -> None:
             except Exception as second:
                 if error is None:
                     raise
-                error.add_note(f"its stopped() then raised {second!r}")
+                error.add_note(f"its stopped() then raised {shown(second)}")
 
 
-async def _live(actor: Actor, ctx: Context) -> None:
+async def _live(actor: Actor, ctx: Context) -> None:  # noqa: C901 - one loop on purpose, see below
     # One coroutine for all of a run's life: each frame less is memory saved for every idle actor, and time for every wake-up.
     if type(actor).started is not Actor.started:
         await actor.started(ctx)
@@ -109,11 +110,11 @@ async def _live(actor: Actor, ctx: Context) -> None:
             queue = box.queue
         budget = BATCH
         limit = 0.0
-        if len(queue) > box.peak:
-            box.peak = len(queue)
+        box.peak = max(box.peak, len(queue))
         while queue or box.waiters:
             if not queue:
-                box.admit()
+                box.admit(1)
+                queue = box.queue
             item = queue.popleft()
             if box.waiters:
                 box.admit()

@@ -15,8 +15,9 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final
 
-import attrs
 import trio
+
+from actors.records import Record, record
 
 __all__ = ["Timer", "TimerQueue", "TimerStatistics"]
 
@@ -49,8 +50,8 @@ class Timer:
         return f"<Timer at {self.when:.6g}{'' if self.active else ' (done)'}>"
 
 
-@attrs.frozen(kw_only=True)
-class TimerStatistics:
+@record
+class TimerStatistics(Record):
     """Counts of one queue."""
 
     active: int
@@ -89,6 +90,7 @@ class TimerQueue:
             heapify(self._heap)
             self._dead = 0
 
+    @trio.lowlevel.enable_ki_protection  # Ctrl-C goes to the main task instead, and becomes a stop
     async def run(self) -> None:
         """Fire what is due, in order of time, ties in order of setting; for ever, until cancelled."""
         while True:

@@ -132,11 +132,11 @@ class Context:
     # -- life ------------------------------------------------------------------------------------
 
     def started(self) -> None:
-        """Say that this run can work. Needed when the spec says `ready="signal"`; harmless otherwise."""
+        """Say that this run can work. Needed when the spec says `ready="signal"`; otherwise it is ready by itself."""
         self.host.run_is_ready()
 
     def heartbeat(self) -> None:
-        """Say that this run makes progress. Needed at least every `watchdog` seconds, if the spec has one."""
+        """Say that this run makes progress. Needed at least every `watchdog` seconds, if the spec has one; a message that an `Actor` takes counts too."""
         self.beat_at = trio.current_time()
 
     def busy(self) -> Busy:
@@ -264,7 +264,7 @@ class Context:
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that carries path and run as extra fields."""
+        """The logger `supervision.worker.NAME`; its records carry path and run as extra fields."""
         return logging.LoggerAdapter(
             logging.getLogger(f"supervision.worker.{self.name}"),
             {"actor_path": self.path, "actor_run": self.run},

@@ -9,17 +9,17 @@ from collections import deque
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-import attrs
-
+from actors.errors import shown
 from actors.events import Event, Stream
+from actors.records import Record, record
 
 __all__ = ["DeadLetter", "DeadLettered", "DeadLetterStatistics", "DeadLetters", "LateReply"]
 
 DEFAULT_KEPT: Final = 1000
 
 
-@attrs.frozen(kw_only=True)
-class DeadLetter:
+@record
+class DeadLetter(Record):
     """One message that nobody handled to the end."""
 
     path: str
@@ -27,7 +27,7 @@ class DeadLetter:
     message: object
     """The message itself, as it was sent."""
     reason: str
-    """`failed`, `poison`, `interrupted`, `stopped` or `dropped`."""
+    """`failed`, `poison`, `interrupted` (its handler was stopped) or `stopped` (it was still queued)."""
     time: float
     """Seconds of Trio's clock."""
     run: int = 0
@@ -38,7 +38,7 @@ class DeadLetter:
     """How often a handler was given it."""
 
 
-@attrs.frozen(kw_only=True)
+@record
 class DeadLettered(Event):
     """A message went to the dead letters."""
 
@@ -48,11 +48,11 @@ class DeadLettered(Event):
     deliveries: int = 0
 
     def sentence(self) -> str:
-        why = f" ({self.error!r})" if self.error is not None else ""
+        why = f" ({shown(self.error)})" if self.error is not None else ""
         return f"a message to {self.path} went to the dead letters: {self.reason}{why}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class LateReply(Event):
     """An answer came when nobody waited for it any more; it was discarded."""
 
@@ -62,8 +62,8 @@ class LateReply(Event):
         return f"{self.path} answered an ask whose caller was gone; the answer was discarded"
 
 
-@attrs.frozen(kw_only=True)
-class DeadLetterStatistics:
+@record
+class DeadLetterStatistics(Record):
     """Counts of one tree's dead letters."""
 
     total: int

@@ -10,6 +10,13 @@ import trio
 
 __all__ = [
     "ActorError",
+    "BreakerOpen",
+    "BulkheadFull",
+    "DeadlineExceeded",
+    "MissingIdempotencyKey",
+    "NoDeadline",
+    "PoisonMessage",
+    "Rejected",
     "ActorStopped",
     "AskCycle",
     "AskTimeout",
@@ -19,6 +26,7 @@ __all__ = [
     "NoSuchActor",
     "SendError",
     "WouldWaitForItself",
+    "shown",
 ]
 
 
@@ -67,7 +75,7 @@ class HandlerFailed(ActorError):
 
     def __init__(self, path: str, message: object, *, error: BaseException) -> None:
         super().__init__(
-            f"{path} failed with {error!r} while handling {_brief(message)}; there is no answer."
+            f"{path} failed with {shown(error)} while handling {_brief(message)}; there is no answer."
         )
         self.path = path
         self.message = message
@@ -135,6 +143,96 @@ class NoSuchActor(ActorError, LookupError):
         return str(self.args[0])
 
 
+class Rejected(ActorError):
+    """A guard refused the call, which was not made. It says nothing about the caller; come back in `retry_after`."""
+
+    def __init__(self, text: str, *, name: str, retry_after: float) -> None:
+        super().__init__(text)
+        self.name = name
+        """Which guard."""
+        self.retry_after = retry_after
+        """Seconds after which a call may be admitted."""
+
+
+class BreakerOpen(Rejected):
+    """The dependency behind this breaker is failing. Hand the work back for `retry_after` seconds."""
+
+    def __init__(self, name: str, *, retry_after: float, trying: bool, why: str) -> None:
+        state = "is half-open and its trials are taken" if trying else "is open"
+        super().__init__(
+            f"breaker {name} {state} ({why}); the call was not made."
+            f" It may be admitted in {retry_after:.3g} s.",
+            name=name,
+            retry_after=retry_after,
+        )
+        self.trying = trying
+        """True if it is half-open and others are already trying."""
+        self.why = why
+
+
+class BulkheadFull(Rejected):
+    """As many calls as allowed are running and waiting. Hand the work back, or raise limit or max_waiting."""
+
+    def __init__(
+        self, name: str, *, limit: int, waiting: int, waited: float | None, retry_after: float
+    ) -> None:
+        how = "no place came free" if waited is None else f"no place came free within {waited:g} s"
+        super().__init__(
+            f"bulkhead {name} is full ({limit} running, {waiting} waiting), {how}; the call was not made.",
+            name=name,
+            retry_after=retry_after,
+        )
+        self.limit = limit
+        self.waiting = waiting
+        self.waited = waited
+        """How long it waited, or None if the waiting line was full."""
+
+
+class DeadlineExceeded(ActorError, trio.TooSlowError):
+    """A deadline of one's own has passed and the work was cancelled."""
+
+    def __init__(self, seconds: float, *, what: str = "") -> None:
+        super().__init__(
+            f"{what or 'the work'} took longer than its {seconds:g} s and was cancelled."
+        )
+        self.seconds = seconds
+        self.what = what
+
+
+class NoDeadline(ActorError):
+    """A guarded call was made without any deadline, which is a bug. Give the dependency a timeout."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} was called without any deadline: it may hang for ever."
+            " Give it timeout=, or call it inside 'with deadline(seconds):'."
+        )
+        self.name = name
+
+
+class MissingIdempotencyKey(ActorError):
+    """A call that must not happen twice would be retried without a key that lets the other side see so."""
+
+    def __init__(self, what: str, attempts: object) -> None:
+        super().__init__(
+            f"{what} is not idempotent, so it may not be retried ({attempts} attempts) without idempotency_key=."
+            " Pass a key that is the same for every try, such as job.idempotency_key, or allow 1 attempt."
+        )
+        self.what = what
+
+
+class PoisonMessage(ActorError):
+    """This message or job can never succeed, whoever tries. Raise it to set it aside for a person."""
+
+
+def shown(value: object) -> str:
+    """`repr(value)`, also of a value whose `repr` raises: a report about an error must not fail itself."""
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"<{type(value).__qualname__}, whose repr raises {type(error).__name__}>"
+
+
 def _brief(message: object) -> str:
-    text = repr(message)
+    text = shown(message)
     return text if len(text) <= 60 else f"{text[:57]}..."

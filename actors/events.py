@@ -14,18 +14,21 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Self, cast
 
 import attrs
 import trio
+
+from actors.errors import shown
+from actors.records import Record, record
 
 __all__ = ["Event", "Gap", "Stream", "StreamStatistics", "Subscription"]
 
 DEFAULT_BUFFER: Final = 256
 
 
-@attrs.frozen(kw_only=True)
-class Event:
+@record
+class Event(Record):
     """What happened to whom, when. Subclasses add fields and override `sentence`."""
 
     level: ClassVar[str] = "info"
@@ -54,12 +57,13 @@ class Event:
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON: exceptions become their repr."""
         out: dict[str, object] = {"kind": self.kind}
-        for field in attrs.fields(type(self)):
+        kind: type[Any] = type(self)
+        for field in attrs.fields(kind):
             out[field.name] = plain(getattr(self, field.name))
         return out
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Gap(Event):
     """A subscription was too slow: `missed` events before the next one were dropped for it."""
 
@@ -70,8 +74,8 @@ class Gap(Event):
         return f"{self.missed} events were missed by a slow reader"
 
 
-@attrs.frozen(kw_only=True)
-class StreamStatistics:
+@record
+class StreamStatistics(Record):
     """Counts of one stream."""
 
     emitted: int
@@ -91,14 +95,14 @@ class Subscription:
     garbage collector, or the end of the tree) ends it. After the end, iteration stops.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_closed", "_lot", "_missed", "_owed", "_stream", "size")
+    __slots__ = ("__weakref__", "_buffer", "_closed", "_held", "_lot", "_missed", "_stream", "size")
 
     def __init__(self, stream: Stream, size: int) -> None:
         self.size = size
         self._stream = stream
         self._buffer: deque[Event] = deque()
         self._missed = 0
-        self._owed = False  # a notice was given; an event comes before the next notice
+        self._held: Event | None = None  # the event that a notice was given about: it comes next
         self._closed = False
         self._lot = trio.lowlevel.ParkingLot()
 
@@ -117,15 +121,15 @@ class Subscription:
 
     def receive_nowait(self) -> Event | None:
         """The next event, a `Gap` first if some were lost, or None."""
-        if not self._buffer:
-            return None
-        if self._missed and not self._owed:
-            self._owed = True
-            first = self._buffer[0]
-            missed, self._missed = self._missed, 0
-            return Gap(seq=first.seq - 1, time=first.time, path="", missed=missed)
-        self._owed = False
-        return self._buffer.popleft()
+        event, self._held = self._held, None
+        if event is not None or not self._buffer:
+            return event
+        event = self._buffer.popleft()
+        if not self._missed:
+            return event
+        self._held = event
+        missed, self._missed = self._missed, 0
+        return Gap(seq=event.seq - 1, time=event.time, path="", missed=missed)
 
     def put(self, event: Event) -> None:
         """Queue `event`; the oldest goes when there is no room. Called by the stream."""
@@ -142,7 +146,7 @@ class Subscription:
         self._stream.forget(self)
         self._lot.unpark_all()
 
-    def __enter__(self) -> Subscription:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -186,6 +190,8 @@ class Stream:
                 self.failed(tap)
         for sub in list(self._subs):
             sub.put(made)
+        if not self._taps and not self._subs:
+            self.on = False  # the last reader was garbage
 
     def failed(self, listener: object) -> None:
         """Count and log the exception that `listener` has just raised."""
@@ -196,11 +202,13 @@ class Stream:
 
     def tap(self, fn: Callable[[Event], object]) -> Callable[[], None]:
         """Call `fn(event)` in the step of each event. Returns the function that ends it."""
-        self._taps.append(fn)
+        # A new list each time: a tap may end itself, or add another, while the present one is gone through.
+        self._taps = [*self._taps, fn]
         self.on = True
 
         def untap() -> None:
             if fn in self._taps:
+                self._taps = self._taps.copy()
                 self._taps.remove(fn)
                 self._refresh()
 
@@ -254,7 +262,7 @@ def plain(value: object) -> object:
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, BaseException):
-        return repr(value)
+        return shown(value)
     if isinstance(value, Mapping):
         mapping = cast(Mapping[object, object], value)
         return {str(key): plain(item) for key, item in mapping.items()}
@@ -263,4 +271,7 @@ def plain(value: object) -> object:
     kind: type[Any] = type(value)
     if attrs.has(kind):
         return {f.name: plain(getattr(value, f.name)) for f in attrs.fields(kind)}
-    return str(value)
+    try:
+        return str(value)
+    except Exception:
+        return shown(value)

@@ -32,6 +32,9 @@ class Letter:
         """Hand `error` to a sender who waits; False if nobody does and it should be kept."""
         return False
 
+    def finished(self, run: object) -> None:
+        """Its handling has ended well: a sender who still waits, and whom `run` will not answer later, gets None."""
+
     @property
     def waits(self) -> bool:
         """True if its sender waits for what becomes of it."""

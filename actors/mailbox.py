@@ -32,6 +32,7 @@ from actors.errors import ActorStopped, HandlerFailed, MailboxFull
 from actors.events import Stream
 from actors.letters import NOTHING, Letter, Tick
 from actors.options import Choice, OptionError, checked, count, flag
+from actors.records import Record, record
 
 __all__ = ["Mailbox", "MailboxSpec", "MailboxStatistics", "Office", "Overflow"]
 
@@ -87,8 +88,8 @@ class MailboxSpec:
     )
 
 
-@attrs.frozen(kw_only=True)
-class MailboxStatistics:
+@record
+class MailboxStatistics(Record):
     """One look at a mailbox."""
 
     capacity: float
@@ -124,6 +125,12 @@ class Office:
     letters: DeadLetters = attrs.field(
         default=attrs.Factory(lambda self: DeadLetters(self.events), takes_self=True)
     )
+    shared: dict[tuple[str, str], object] = attrs.field(
+        factory=lambda: dict[tuple[str, str], object]()
+    )
+    """What all runs of the tree share, by kind and name: breakers, bulkheads, retry budgets."""
+    counts: dict[tuple[str, ...], int] = attrs.field(factory=lambda: dict[tuple[str, ...], int]())
+    """Counters, by metric name and label values."""
     capture: Callable[[], object] | None = None
     """Returns the sender's trace context, or None; itself None while nobody traces."""
     around: Callable[[Mailbox, object], AbstractContextManager[object]] | None = None
@@ -275,16 +282,22 @@ class Mailbox:
         if self._handing_over():
             self.open_queue().append(item)
             self.wake()
-        elif self.drop is Overflow.DROP_OLDEST and self.queue:
-            oldest = self.queue.popleft()
-            self.ticks -= isinstance(oldest, Tick)
-            self._discard(oldest)
+        elif self.drop is Overflow.DROP_OLDEST and len(self.queue) > self.ticks:
+            self._discard(self._pop_oldest())
             self.open_queue().append(item)
         elif self.drop in _DROPS and not (isinstance(item, Letter) and item.waits):
             self._discard(item)
         else:
             self.rejected += 1
             raise MailboxFull(self.path, message, queued=len(self.queue), capacity=self.capacity)
+
+    def _pop_oldest(self) -> object:
+        """Take out the oldest message of a user: ticks are beyond the capacity and not subject to its policy."""
+        queue = self.queue
+        index = next(i for i, item in enumerate(queue) if not isinstance(item, Tick))
+        item = queue[index]
+        del queue[index]
+        return item
 
     def _discard(self, item: object) -> None:
         self.dropped += 1
@@ -301,10 +314,13 @@ class Mailbox:
 
     # -- receiving -------------------------------------------------------------------------------
 
-    def admit(self) -> None:
-        """Move waiting messages into the room there is. Called whenever one was taken out."""
+    def admit(self, least: int = 0) -> None:
+        """Move waiting messages into the room there is. Called whenever one was taken out.
+
+        A reader that found nothing queued takes `least` of them, also where there is no room (capacity 0).
+        """
         waiters = self.waiters
-        limit = max(self.capacity, 1)
+        limit = max(self.capacity, least)
         while waiters and len(self.queue) < limit:
             key, item = waiters.popitem(last=False)
             self.sent += 1
@@ -336,11 +352,10 @@ class Mailbox:
         """The next item, now in hand, or NOTHING. Stale letters are skipped and counted."""
         while True:
             if self.waiters and not self.queue:
-                self.admit()
+                self.admit(1)
             if not self.queue:
                 return NOTHING
-            if len(self.queue) > self.peak:
-                self.peak = len(self.queue)
+            self.peak = max(self.peak, len(self.queue))
             item = self.queue.popleft()
             if self.waiters:
                 self.admit()
@@ -372,6 +387,8 @@ class Mailbox:
         if item is not NOTHING:
             self.in_hand = NOTHING
             self.handled += 1
+            if isinstance(item, Letter):
+                item.finished(self.run)
 
     def receive_nowait(self) -> object:
         """The next message for an async-function worker; what it took before counts as handled.
@@ -386,7 +403,8 @@ class Mailbox:
         return item.message if isinstance(item, Letter) else item
 
     async def receive(self) -> object:
-        """Wait for the next message. A cancelled `receive` takes nothing."""
+        """Wait for the next message. A cancelled `receive` takes nothing; what was taken before counts as handled."""
+        self.done()
         await checkpoint()
         while True:
             try:
@@ -415,6 +433,7 @@ class Mailbox:
             self.dropped += len(self.queue) - len(kept)
             self.queue = kept
             self.ticks = 0
+            self.admit()
 
     def _settle(self, item: object, run: int, error: BaseException | None) -> None:
         letter = item if isinstance(item, Letter) else Letter(item)

@@ -138,7 +138,7 @@ def _usage(kind: type) -> str:
 
 def is_number(value: object) -> bool:
     """True for an int or a float that is neither NaN nor a bool."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value  # noqa: PLR0124 - false for NaN only
 
 
 def _refused(field: Field, wanted: str, value: object) -> OptionError:

@@ -76,6 +76,10 @@ class Ask(Letter):
         self._settle(outcome.Error(error))
         return True
 
+    def finished(self, run: object) -> None:
+        if self.task is not None and self not in (getattr(run, "deferred", None) or ()):
+            self.answer(None)
+
     def _settle(self, result: outcome.Outcome[object]) -> None:
         task, self.task = self.task, None
         if self.timer is not None:

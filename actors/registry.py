@@ -6,16 +6,15 @@ anybody is told that it is down.
 
 from __future__ import annotations
 
-import attrs
-
 from actors.errors import NameTaken
+from actors.records import Record, record
 from actors.ref import ActorRef
 
 __all__ = ["Registry", "RegistryStatistics"]
 
 
-@attrs.frozen(kw_only=True)
-class RegistryStatistics:
+@record
+class RegistryStatistics(Record):
     """Counts of one registry."""
 
     names: int

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
-
 from actors.letters import Tick
 from actors.mailbox import Mailbox
+from actors.records import Record, record
 from actors.ref import ActorRef
 
 __all__ = ["Down", "Watch", "Watches"]
 
 
-@attrs.frozen(kw_only=True)
-class Down:
+@record
+class Down(Record):
     """The message a watcher gets when the run it watched has ended. The watched actor's names are free by then."""
 
     ref: ActorRef

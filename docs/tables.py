@@ -22,6 +22,9 @@ import attrs
 import actors
 import supervision
 from actors.events import Event
+from supervision import schema
+from supervision.__main__ import _parser as command_line
+from supervision.metrics import FAMILIES
 from supervision.states import TRANSITIONS, Phase, State
 
 PACKAGES = (actors, supervision)
@@ -133,7 +136,8 @@ def _default(field: attrs.Attribute) -> str:
     if isinstance(default, attrs.Factory):
         return f"{default.factory.__name__}()"
     if isinstance(default, tuple):
-        return ", ".join(item.__name__ for item in default)
+        names = "".join(f"{getattr(item, '__name__', item)}, " for item in default)
+        return f"({names.rstrip() if len(default) == 1 else names.rstrip(', ')})"
     if isinstance(default, str):
         return f'"{default}"'
     return "inf" if default == inf else str(default)
@@ -159,6 +163,8 @@ def errors() -> str:
         module = import_module(f"{package}.errors")
         for name in module.__all__:
             cls = getattr(module, name)
+            if name not in import_module(package).__all__:
+                continue
             bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
             rows.append([f"{{py:exc}}`{package}.{name}`", bases, first_line(cls)])
     return table(["error", "is a", "what happened, and what to do"], rows)
@@ -236,7 +242,40 @@ def _arrow(n: int, old: State, new: State) -> str:
     )
 
 
+def configuration() -> str:
+    """Every option that configuration can set, with its key and its variable."""
+    rows = [
+        [f"`{o.key}`", f"`{o.variable}`", o.values.replace("'", "`"), o.doc]
+        for o in schema.options()
+    ]
+    return table(["key", "variable", "value", "meaning"], rows)
+
+
+def serve_flags() -> str:
+    """The options of `treewarden serve`, as its own parser has them."""
+    commands = next(a for a in command_line()._actions if isinstance(a.choices, dict))
+    rows = []
+    for action in commands.choices["serve"]._actions:
+        if action.option_strings and action.dest != "help":
+            text, _, variable = (action.help or "").rstrip("]").partition(" [")
+            flag = " ".join(filter(None, [action.option_strings[-1], action.metavar]))
+            rows.append([f"`{flag}`", f"`{variable}`" if variable else "", text])
+    return table(["option", "or the variable", "meaning"], rows)
+
+
+def metrics() -> str:
+    """Every metric that a tree exports."""
+    rows = [
+        [f"`{f.name}`", ", ".join(f"`{x}`" for x in f.labels), "" if f.counter else "level", f.doc]
+        for f in FAMILIES
+    ]
+    return table(["metric", "labels", "", "meaning"], rows)
+
+
 GENERATED = {
+    "metrics": metrics,
+    "serve-flags": serve_flags,
+    "configuration": configuration,
     "events": events,
     "event-fields": event_fields,
     "errors": errors,
@@ -255,6 +294,33 @@ GENERATED = {
     "overflow": lambda: choices(actors.Overflow),
     "routing": lambda: choices(actors.Routing),
 }
+
+
+def signature(_app, what, _name, obj, _options, text, _returns):
+    """Write out the defaults of attrs classes, which live in their fields and not in their source."""
+    if what != "class" or text in ("", "()", None) or not attrs.has(obj):
+        return None
+    words = []
+    for f in attrs.fields(obj):
+        if not f.init:
+            continue
+        if f.kw_only and "*" not in words:
+            words.append("*")
+        words.append(f.name if f.default is attrs.NOTHING else f"{f.name}={_default(f)}")
+    return f"({', '.join(words)})", None
+
+
+# Napoleon reads the text before a colon in the docstring of an attribute as its type. Here it never is.
+
+
+def hide_colons(_app, what, _name, _obj, _options, lines):
+    if what == "attribute":
+        lines[:] = [line.replace(":", "\0") for line in lines]
+
+
+def show_colons(_app, what, _name, _obj, _options, lines):
+    if what == "attribute":
+        lines[:] = [line.replace("\0", ":") for line in lines]
 
 
 def setup(app):
@@ -284,6 +350,9 @@ def setup(app):
         domain = env.domains["py"]
         return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, contnode)
 
+    app.connect("autodoc-process-docstring", hide_colons, priority=100)
+    app.connect("autodoc-process-docstring", show_colons, priority=900)
     app.add_directive("generated", Generated)
+    app.connect("autodoc-process-signature", signature)
     app.connect("missing-reference", through_the_door)
     return {"parallel_read_safe": True}

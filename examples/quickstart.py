@@ -5,7 +5,7 @@ import logging
 import trio
 
 from actors import Actor
-from supervision import RestartPolicy, Supervisor, Worker, supervisor
+from supervision import Supervisor, Worker, supervisor
 
 
 async def feed(ctx):
@@ -19,18 +19,15 @@ class Greeter(Actor):
         return f"hello, {message}"
 
 
-tree = Supervisor("app", [
-    Worker("feed", feed, restart=RestartPolicy(max_restarts=5, initial_backoff=0.2)),
-    Worker("greeter", Greeter, replicas=2),
-])  # fmt: skip
+tree = Supervisor("app", [Worker("feed", feed), Worker("greeter", Greeter, replicas=2)])
 
 
 async def main():
     async with supervisor.running(tree) as pool:
         print(await pool.ref("greeter").ask("world"))
         await pool.wait_state("feed", "stopped")  # its third run comes to its end
-        print(pool.info("feed").restarts, "restarts;", pool.health())
 
 
-logging.basicConfig(level="INFO", format="%(levelname)-7s %(message)s")
-trio.run(main)
+if __name__ == "__main__":
+    logging.basicConfig(level="INFO", format="%(levelname)-7s %(message)s")
+    trio.run(main)

@@ -27,7 +27,7 @@ from supervision.events import (
     Started,
     StopRequested,
 )
-from supervision.member import Member, Parent
+from supervision.member import BY_ITSELF, Member, Parent
 from supervision.plan import (
     Ending,
     GiveUp,
@@ -120,9 +120,8 @@ class Branch(Member):
         slot.members.remove(member)
         scaled_to_none = False
         if isinstance(slot.spec, Worker):
-            slot.numbers = (
-                max((m.number for m in slot.members if isinstance(m, Replica)), default=-1) + 1
-            )
+            last = slot.members[-1] if slot.members else None
+            slot.numbers = last.number + 1 if isinstance(last, Replica) else 0
             scaled_to_none = slot.spec.replicas == 0
         if not slot.members and not scaled_to_none and (not slot.listed or member.doomed):
             del self.slots[member.name]
@@ -177,6 +176,7 @@ class Branch(Member):
     def retire(self, why: str) -> None:
         for member in self.members():
             member.retire(why)
+        self.wake()
 
     def _stop_children(self) -> None:
         if self.stopping:
@@ -366,12 +366,14 @@ class Branch(Member):
         self, member: Member, how: Ending, error: Exception | None, now: float
     ) -> None:
         spec = member.spec
-        if member.on_trial and member.ready_at is None and how is Ending.FAILED:
+        member.on_trial = member.on_trial and member.ready_at is None
+        if member.on_trial and how is Ending.FAILED:
             member.error = error
             member.wanted = False
             member.become(State.FAILED)
             member.retire("failed")
             return
+        member.on_trial = False  # no later run is
         if self._strict() and how is Ending.FAILED:
             member.error = error
             member.become(State.FAILED)
@@ -409,6 +411,8 @@ class Branch(Member):
                 )
                 text = f"{member.path} used up its limit: {why}" if decision.own else why
                 self._give_up(SupervisorFailed(self.path, text, failures))
+                if self.tree.final:
+                    member.retire("failed")
 
     def _restart(self, member: Member, decision: Restart, now: float) -> None:
         group: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ Floor: above member. Theory:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from math import inf
 from typing import TYPE_CHECKING, Final, cast
@@ -24,7 +24,7 @@ from actors.actor import Actor, run_actor
 from actors.clock import Timer
 from actors.context import Context
 from actors.errors import ActorStopped, HandlerFailed
-from actors.letters import NOTHING
+from actors.letters import NOTHING, Letter
 from actors.mailbox import Mailbox
 from actors.ref import ActorRef, Ref, running
 from actors.registry import Registry
@@ -142,6 +142,7 @@ class Replica(Member):
                 with scope:
                     if not scope.cancel_called:
                         await self._work(ctx)
+                        self._returned()
             except Exception as exc:
                 how, error = Ending.FAILED, exc
             except BaseException as exc:
@@ -196,6 +197,14 @@ class Replica(Member):
                     where=f"worker {self.name!r}",
                     option="run",
                 )
+
+    def _returned(self) -> None:
+        """Nothing was raised: a message still in hand has been handled, an ask among them will not be answered."""
+        item = self.mailbox.in_hand
+        if item is not NOTHING:
+            self.mailbox.done()
+            if isinstance(item, Letter):
+                item.returned(ActorStopped(self.path, item.message, why="stopped"))
 
     def _sort_out(self, exc: BaseException) -> Exception | None:
         """What a run's BaseException means: a failure, nothing (a stray Cancelled), or the end of the tree."""
@@ -283,6 +292,8 @@ class Replica(Member):
         """Cancel the run and count it as failed with `error`."""
         if self._killed_by is None and self.cause is None:
             self._killed_by = error
+            if self.phase is Phase.READY:  # however long it takes to end, it works no more
+                self.become(State.RUNNING, Phase.STOPPING)
             self._cancel(str(error))
             self._watch(min(self.spec.shutdown, REPORT_EVERY), self._report)
 
@@ -363,9 +374,11 @@ class Replica(Member):
 
     def retire(self, why: str) -> None:
         self.mailbox.close(why)
+        self.wake()
 
     # -- the end of a run ------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection  # Ctrl-C comes between two steps of the tree, never into one
     def _ended(self, how: Ending, error: Exception | None, scope: trio.CancelScope) -> None:
         ctx, box, tree = self.ctx, self.mailbox, self.tree
         assert ctx is not None
@@ -380,8 +393,6 @@ class Replica(Member):
         self.alive = False
         self.ctx = box.run = self.scope = None
         ctx.end()
-        if how is Ending.RETURNED:
-            box.done()
         failure = error if how is Ending.FAILED else None
         box.run_ended(self.run, failure)
         for ask in ctx.deferred or ():
@@ -418,8 +429,12 @@ class Replica(Member):
 
 def _first_fatal(exc: BaseException) -> BaseException:
     """The KeyboardInterrupt, SystemExit or other fatal error inside a group, itself and not a copy."""
+    return next(leaf for leaf in _leaves(exc) if not isinstance(leaf, Exception))
+
+
+def _leaves(exc: BaseException) -> Iterator[BaseException]:
     if isinstance(exc, BaseExceptionGroup):
         for inner in cast("BaseExceptionGroup[BaseException]", exc).exceptions:
-            if not isinstance(inner, Exception):
-                return _first_fatal(inner)
-    return cast("BaseException", exc)
+            yield from _leaves(inner)
+    else:
+        yield exc

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.errors import shown
 from actors.options import OptionError
 
 __all__ = [
@@ -131,7 +132,7 @@ class StartFailed(SupervisionError):
     """With `start="strict"`, a child failed its first start; what had started was stopped again."""
 
     def __init__(self, path: str, error: BaseException | None) -> None:
-        super().__init__(f"{path} failed to start, so the start was rolled back: {error!r}")
+        super().__init__(f"{path} failed to start, so the start was rolled back: {shown(error)}")
         self.path = path
         self.error = error
         self.__cause__ = error
@@ -160,7 +161,7 @@ class TreeFailed(SupervisionError):
     """The root gave up, so `serve` ends. The cause is a group of the last failures, each noted with path and run."""
 
     def __init__(self, path: str, why: str, failures: Sequence[Exception]) -> None:
-        last = f" Last: {failures[-1]!r}." if failures else ""
+        last = f" Last: {shown(failures[-1])}." if failures else ""
         super().__init__(f"the tree {path} failed: {why}.{last}")
         self.path = path
         self.why = why

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import attrs
-
+from actors.errors import shown
 from actors.events import Event
+from actors.records import Record, record
 
 __all__ = [
     "Abandoned",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Started(Event):
     """A run began."""
 
@@ -41,7 +41,7 @@ class Started(Event):
         return f"{self.path} started (run {self.run})"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Ready(Event):
     """A run is ready."""
 
@@ -53,7 +53,7 @@ class Ready(Event):
         return f"{self.path} is ready after {self.after:.3g} s"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Ended(Event):
     """A run ended without a failure."""
 
@@ -65,11 +65,11 @@ class Ended(Event):
     """What it raised although it had been asked to stop."""
 
     def sentence(self) -> str:
-        extra = f", raising {self.error!r}" if self.error is not None else ""
+        extra = f", raising {shown(self.error)}" if self.error is not None else ""
         return f"{self.path} {self.how} (run {self.run}){extra}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Failed(Event):
     """A run failed."""
 
@@ -79,10 +79,10 @@ class Failed(Event):
     """Seconds it was ready; 0 if it never was."""
 
     def sentence(self) -> str:
-        return f"{self.path} failed (run {self.run}): {self.error!r}"
+        return f"{self.path} failed (run {self.run}): {shown(self.error)}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class RestartScheduled(Event):
     """Decision: there will be another run."""
 
@@ -104,7 +104,7 @@ class RestartScheduled(Event):
         return f"{self.path} restarts {when} ({self.attempt} {of} consecutive){with_}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Rested(Event):
     """Decision: it has ended well and stays down."""
 
@@ -114,7 +114,7 @@ class Rested(Event):
         return f"{self.path} has ended for good"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class FailedForGood(Event):
     """Decision: its limit is used up and it stays failed; its siblings go on."""
 
@@ -128,7 +128,7 @@ class FailedForGood(Event):
         return f"{self.path} stays failed: {self.why}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class GaveUp(Event):
     """Decision: a supervisor gives up, because a child's limit or its own is used up."""
 
@@ -141,11 +141,11 @@ class GaveUp(Event):
     """The last errors, oldest first."""
 
     def sentence(self) -> str:
-        last = f" Last: {self.failures[-1]!r}." if self.failures else ""
+        last = f" Last: {shown(self.failures[-1])}." if self.failures else ""
         return f"{self.path} gives up because of {self.child}: {self.why}.{last}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class StopRequested(Event):
     """Decision: somebody or something asks a child, a supervisor or the tree to stop."""
 
@@ -159,7 +159,7 @@ class StopRequested(Event):
         return f"{self.path} is asked to stop: {self.why}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Changed(Event):
     """An operator changed something: enabled, disabled, scaled, added, removed."""
 
@@ -170,7 +170,7 @@ class Changed(Event):
         return f"{self.path} {self.what}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Forced(Event):
     """The stop deadline has passed with work still in hand; the run was cancelled."""
 
@@ -182,7 +182,7 @@ class Forced(Event):
         return f"{self.path} was cancelled: {self.why}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Stuck(Event):
     """A run that was cancelled is still there. Trio can kill nothing; this says where it is."""
 
@@ -200,7 +200,7 @@ class Stuck(Event):
         return f"{self.path} {what} {self.overrun:.3g} s after it was cancelled{at}"
 
 
-@attrs.frozen(kw_only=True)
+@record
 class Abandoned(Event):
     """A run ended while a thread it had started goes on, as it said it may (`abandon_on_cancel`)."""
 
@@ -210,8 +210,8 @@ class Abandoned(Event):
         return f"{self.path} ended and left a thread behind that is still running"
 
 
-@attrs.frozen(kw_only=True)
-class StopReport:
+@record
+class StopReport(Record):
     """How the stop of a tree went."""
 
     orderly: tuple[str, ...] = ()
@@ -226,7 +226,7 @@ class StopReport:
     """The longest time a replica lived on after its deadline."""
 
 
-@attrs.frozen(kw_only=True)
+@record
 class TreeStopped(Event):
     """The last event of a tree."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
-
+from actors.errors import shown
+from actors.records import Record, record
 from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.member import Member
@@ -19,8 +19,8 @@ from supervision.tree import Tree
 __all__ = ["Health", "health"]
 
 
-@attrs.frozen(kw_only=True)
-class Health:
+@record
+class Health(Record):
     """One answer to a probe."""
 
     live: bool
@@ -80,10 +80,15 @@ def _due(member: Member) -> Iterator[Member]:
 
 
 def _sentence(member: Member) -> str:
-    reason = (
-        str(member.error) or type(member.error).__name__ if member.error is not None else "gave up"
-    )
+    reason = _reason(member.error) if member.error is not None else "gave up"
     if isinstance(member, Replica):
         return f"worker {member.name} (replica {member.number}) failed: {reason}"
     assert isinstance(member, Branch)
     return f"supervisor {member.name} failed: {reason}"
+
+
+def _reason(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return shown(error)

@@ -9,8 +9,8 @@ import inspect
 import sys
 from collections.abc import Callable
 from enum import StrEnum
-from types import SimpleNamespace
-from typing import Any, get_type_hints
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -55,7 +55,15 @@ def classify(run: object, where: str) -> Kind:
             where=where,
             option="run",
         )
-    if inspect.isasyncgenfunction(run):
+    if isinstance(run, Actor):
+        made = type(run).__qualname__
+        raise SpecError(
+            f"run is an actor that was made already; pass the class itself, {made}, or a factory,"
+            f" lambda: {made}(...): every run needs a new one",
+            where=where,
+            option="run",
+        )
+    if inspect.isasyncgenfunction(run) or inspect.isasyncgen(run):
         raise SpecError(
             f"run is an async generator ('yield' in it); {hint}", where=where, option="run"
         )
@@ -138,8 +146,16 @@ def needs(run: Callable[..., object]) -> tuple[Need, ...]:
             kind = _resolved(kind, space)
         if p.kind is p.POSITIONAL_ONLY:
             kind = p.empty  # services are given by name
-        found.append(Need(p.name, kind, p.default is p.empty))
+        found.append(Need(p.name, _without_none(kind), p.default is p.empty))
     return tuple(found)
+
+
+def _without_none(kind: object) -> object:
+    """X for `X | None`: a service is there or is not, it is never None."""
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    arms = [arm for arm in get_args(kind) if arm is not NoneType]
+    return arms[0] if len(arms) == 1 else kind
 
 
 def _namespace(run: Any) -> dict[str, Any]:
@@ -154,5 +170,5 @@ def _resolved(text: str, space: dict[str, Any]) -> object:
     """The type that an annotation written as text means; the text itself if its names are not known at run time."""
     try:
         return get_type_hints(SimpleNamespace(__annotations__={"it": text}), space)["it"]
-    except Exception:  # noqa: BLE001 - an annotation may be any expression; one that fails finds no service
+    except Exception:
         return text

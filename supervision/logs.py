@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from actors.errors import shown
 from actors.events import Event
 from supervision.events import Failed, FailedForGood, GaveUp, Stuck
 
@@ -35,7 +36,7 @@ def log_event(event: Event) -> None:
     elif isinstance(event, (GaveUp, FailedForGood)) and event.failures:
         error = event.failures[-1]
         if len(event.failures) > 1:
-            text += "\nbefore that: " + "; ".join(repr(old) for old in event.failures[:-1])
+            text += "\nbefore that: " + "; ".join(shown(old) for old in event.failures[:-1])
     elif isinstance(event, Stuck) and event.stack:
         text += "\n" + "\n".join(f"    {line}" for line in event.stack)
     logger.log(

@@ -141,6 +141,8 @@ class Member:
         self.next_restart = None
         if self.state in (State.PENDING, State.RESTARTING):
             self.become(State.STOPPED)
+            if self.tree.final:
+                self.retire("stopped")
 
     def start_at(self, when: float) -> None:
         """Begin a run at `when`, unless halted before."""
@@ -166,8 +168,7 @@ class Member:
             self.state = state
             self.since = self.tree.now() if now is None else now
         self.phase = phase
-        if self._lot is not None:
-            self._lot.unpark_all()
+        self.wake()
 
     def remember(self, error: Exception) -> None:
         """Keep a failure as evidence."""
@@ -196,8 +197,13 @@ class Member:
         """Seconds from when the run was ready to `now`; 0 if it never was."""
         return 0.0 if self.ready_at is None else now - self.ready_at
 
+    def wake(self) -> None:
+        """Let those who wait for a change look again."""
+        if self._lot is not None:
+            self._lot.unpark_all()
+
     async def changed(self) -> None:
-        """Wait for the next change of state or phase."""
+        """Wait for the next change of state or phase, or until there will be none."""
         if self._lot is None:
             self._lot = trio.lowlevel.ParkingLot()
         await self._lot.park()

@@ -13,18 +13,16 @@ count together as `SUPERVISOR/*`, under the nearest supervisor that was declared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
 
 from actors.events import Event
-from actors.mailbox import Mailbox
 from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.events import Failed, GaveUp, TreeStopped
 from supervision.member import Member
-from supervision.slot import Slot
 from supervision.specs import Worker
 from supervision.states import State
 from supervision.tree import Tree
@@ -182,7 +180,7 @@ class TreeMeter:
             self._add_restarts(self._past, member)
         elif isinstance(member, Replica):
             label = self.label(member.path.rpartition("/")[0])
-            self._add_counts(self._past, member, label)
+            self._add_counts(self._past, (member,), label)
 
     # -- adding up -------------------------------------------------------------------------------
 
@@ -196,23 +194,45 @@ class TreeMeter:
                 continue
             label = self.label(f"{branch.path}/{slot.spec.name}")
             self._add_levels(out, label)
-            for member in _replicas(slot):
-                out.add("supervision_replicas", (self.name, label, str(member.state)), 1)
-                queued = len(member.mailbox.queue)
-                out.add("supervision_mailbox_queued", (self.name, label), queued)
-                self._add_counts(out, member, label)
+            self._add_replicas(out, tuple(slot.members), label)
 
     def _add_levels(self, out: Reading, label: str) -> None:
         out.add("supervision_mailbox_queued", (self.name, label), 0)
         for state in State:
             out.add("supervision_replicas", (self.name, label, str(state)), 0)
 
-    def _add_counts(self, out: Reading, member: Replica, label: str) -> None:
-        out.add("supervision_restarts_total", (self.name, label), member.restarts)
-        box: Mailbox = member.mailbox
-        for outcome in ("handled", "rejected", "dropped", "dead_lettered"):
+    def _add_replicas(self, out: Reading, members: Sequence[Member], label: str) -> None:
+        """Levels and counts of replicas that count as `label`, summed before they are looked up: there may be many."""
+        queued = 0
+        states: dict[State, int] = {}
+        for member in members:
+            assert isinstance(member, Replica)
+            states[member.state] = states.get(member.state, 0) + 1
+            queued += len(member.mailbox.queue)
+        for state, number in states.items():
+            out.add("supervision_replicas", (self.name, label, str(state)), number)
+        out.add("supervision_mailbox_queued", (self.name, label), queued)
+        self._add_counts(out, members, label)
+
+    def _add_counts(self, out: Reading, members: Sequence[Member], label: str) -> None:
+        restarts = handled = rejected = dropped = dead = 0
+        for member in members:
+            assert isinstance(member, Replica)
+            box = member.mailbox
+            restarts += member.restarts
+            handled += box.handled
+            rejected += box.rejected
+            dropped += box.dropped
+            dead += box.dead_lettered
+        out.add("supervision_restarts_total", (self.name, label), restarts)
+        for outcome, number in (
+            ("handled", handled),
+            ("rejected", rejected),
+            ("dropped", dropped),
+            ("dead_lettered", dead),
+        ):
             labels = (self.name, label, outcome)
-            out.add("supervision_mailbox_messages_total", labels, getattr(box, outcome))
+            out.add("supervision_mailbox_messages_total", labels, number)
 
     def _add_restarts(self, out: Reading, branch: Branch) -> None:
         labels = (self.name, self.label(branch.path))
@@ -226,12 +246,6 @@ class TreeMeter:
 
     def __repr__(self) -> str:
         return f"<TreeMeter {self.name}>"
-
-
-def _replicas(slot: Slot) -> Iterator[Replica]:
-    for member in tuple(slot.members):
-        if isinstance(member, Replica):
-            yield member
 
 
 def _type(label: str) -> str:

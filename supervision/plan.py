@@ -17,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
+from actors.errors import shown
 from supervision.restart import Budget, RestartPolicy, RestartType
 from supervision.specs import AutoShutdown, OnFailed, Strategy
 from supervision.states import State
@@ -97,7 +98,7 @@ def decide(
     if ending is Ending.RETURNED and policy.type is not RestartType.PERMANENT:
         return Rest(State.STOPPED)
     if not policy.covers(error):
-        return _exhausted(f"{error!r} is not an error that a restart may cure", on_failed)
+        return _exhausted(f"{shown(error)} is not an error that a restart may cure", on_failed)
     if policy.exhausted(failures):
         times = f"{failures} consecutive times (max_restarts={policy.max_restarts})"
         return _exhausted(f"it ended {times}", on_failed)

@@ -142,12 +142,20 @@ class Pool:
         """Wait until what `path` means is in one of `states`; phases count too, `running` includes all of them.
 
         For a worker with replicas, until all are. Returns at once if so already.
+
+        Raises:
+            NotRunning: the tree has ended, so it will not be any more.
+            NoSuchActor: it was removed or forgotten meanwhile.
         """
         wanted = {str(state) for state in states}
         members = self._members(path)
         await trio.lowlevel.checkpoint()
         for member in members:
             while str(member.state) not in wanted and str(member.phase) not in wanted:
+                if self._tree.done.is_set():
+                    raise NotRunning(member.path, "wait_state", f"is {member.state} for good")
+                if self._tree.locate(member.path)[2] is not member:
+                    raise NoSuchActor(member.path, why=f"{member.path} was forgotten meanwhile")
                 await member.changed()
         return report.info(members[0])
 
@@ -239,7 +247,7 @@ class Pool:
             WouldWaitForItself: called from inside what is to stop; use `ctx.stop()`.
         """
         self._refuse_own(path, "stop")
-        if self._tree.final or self._tree.root.stopping:
+        if self._tree.final:
             await self._until_down(self._members(path))  # it stops with all the others already
             return
         branch, members = self._targets(path, "stop")
@@ -282,13 +290,15 @@ class Pool:
         Raises:
             IllegalTransition: it is running or restarting; stop it first.
         """
+        await trio.lowlevel.checkpoint()
         branch, members = self._targets(path, "remove")
         for member in members:
             if member.state not in _DOWN:
                 raise IllegalTransition(member.path, member.state, "removed", "Stop it first.")
-        await trio.lowlevel.checkpoint()
         for member in members:
             member.doomed = True
+            member.wanted = False  # a plan under way may have been about to start it
+            member.halt()
             member.retire("removed")
             branch.forget(member)
             self._tree.emit(Changed, member.path, what="was removed")
@@ -326,9 +336,13 @@ class Pool:
         """Stop it and keep it from being started, also by a restart of its group, until it is enabled."""
         branch, members = self._targets(path, "disable")
         self._refuse_own(path, "disable")
-        for member in reversed(members):
-            self._let_go(branch, member)
-        await self._until_down(members)
+        while True:  # until nobody has started it again meanwhile
+            for member in reversed(members):
+                self._let_go(branch, member)
+            await self._until_down(members)
+            if not any(member.alive or member.wanted for member in members):
+                break
+        self._require_tree("disable")
         for member in members:
             if member.state is not State.DISABLED:
                 member.become(State.DISABLED)
@@ -358,14 +372,18 @@ class Pool:
             member.wanted = True
             member.on_trial = True
             member.start()
-        await trio.lowlevel.checkpoint()
         failed: Member | None = None
-        for member in members:
-            while member.alive and member.phase is Phase.STARTING:
-                await member.changed()
-            if member.on_trial and member.state is State.FAILED:
-                failed = failed or member
-            member.on_trial = False
+        try:
+            runs = [(member, member.run) for member in members]
+            await trio.lowlevel.checkpoint()
+            for member, run in runs:
+                while member.alive and member.run == run and member.phase is Phase.STARTING:
+                    await member.changed()
+                if member.on_trial and member.state is State.FAILED:
+                    failed = failed or member
+        finally:
+            for member in members:
+                member.on_trial = False
         if failed is not None:
             error = failed.error
             if discard:
@@ -389,9 +407,10 @@ class Pool:
         branch.settled(member)
 
     async def _until_down(self, members: Iterable[Member]) -> None:
+        runs = [(member, member.run) for member in members]
         await trio.lowlevel.checkpoint()
-        for member in members:
-            while member.alive:
+        for member, run in runs:
+            while member.alive and member.run == run:
                 await member.changed()
 
     def _address(self, slot: Slot) -> Ref | None:

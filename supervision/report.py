@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-import attrs
-
 from actors.events import StreamStatistics, plain
 from actors.mailbox import MailboxStatistics
+from actors.records import Record, record
 from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.member import Member
@@ -29,8 +28,8 @@ __all__ = [
 ]
 
 
-@attrs.frozen(kw_only=True)
-class WorkerInfo:
+@record
+class WorkerInfo(Record):
     """One replica now."""
 
     path: str
@@ -59,8 +58,8 @@ class WorkerInfo:
     """Its queue."""
 
 
-@attrs.frozen(kw_only=True)
-class SupervisorInfo:
+@record
+class SupervisorInfo(Record):
     """One supervisor now."""
 
     path: str
@@ -83,8 +82,8 @@ class SupervisorInfo:
     """Direct children: replicas and supervisors."""
 
 
-@attrs.frozen(kw_only=True)
-class Counts:
+@record
+class Counts(Record):
     """Direct children of one supervisor, in OTP's terms."""
 
     specs: int
@@ -97,8 +96,8 @@ class Counts:
     """Of all, those that are replicas."""
 
 
-@attrs.frozen(kw_only=True)
-class Snapshot:
+@record
+class Snapshot(Record):
     """The whole tree at one moment."""
 
     tree: str

@@ -33,7 +33,8 @@ CLOSE_GRACE: Final = 1.0
 def install(tree: Tree, registry: Any) -> None:
     """Make every run of `tree` with services of `registry`.
 
-    A parameter with an annotation gets the service of that type; one with a default keeps it if there is no such service.
+    A parameter with an annotation gets the service of that type (`X | None` that of X); one with a default keeps it if
+    there is no such service.
 
     Raises:
         SpecError: `svcs` is not installed, or this is not one of its registries.
@@ -71,7 +72,16 @@ async def _made(spec: Worker, ctx: Context, container: Any) -> AsyncGenerator[ob
         }
         yield make(**services)
     finally:
-        await _close(container, ctx)
+        now = trio.current_time()
+        deadline = max(ctx.host.stop_deadline(), now + CLOSE_GRACE)
+        with trio.CancelScope(shield=True, deadline=deadline) as scope:
+            await container.aclose()
+        if scope.cancelled_caught:
+            logger.warning(
+                "%s: closing its services was cancelled after %.3g s",
+                ctx.path,
+                trio.current_time() - now,
+            )
 
 
 async def _service(container: Any, need: Need, maker: str) -> object:
@@ -94,16 +104,3 @@ async def _service(container: Any, need: Need, maker: str) -> object:
     except Exception as error:
         error.add_note(f"while making {need} for {maker}")
         raise
-
-
-async def _close(container: Any, ctx: Context) -> None:
-    now = trio.current_time()
-    deadline = max(ctx.host.stop_deadline(), now + CLOSE_GRACE)
-    with trio.CancelScope(shield=True, deadline=deadline) as scope:
-        await container.aclose()
-    if scope.cancelled_caught:
-        logger.warning(
-            "%s: closing its services was cancelled after %.3g s",
-            ctx.path,
-            trio.current_time() - now,
-        )

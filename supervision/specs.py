@@ -63,6 +63,7 @@ class AutoShutdown(Choice):
     ALL_SIGNIFICANT = "all_significant"
     """When the last significant child has."""
     NEVER = "never"
+    """It goes on without children until it is stopped."""
 
 
 class OnFailed(Choice):
@@ -109,12 +110,16 @@ def _name(_: object, _field: attrs.Attribute[str], value: str) -> None:
 def _belongs(option: str) -> str:
     """Where an option that was given in the wrong place belongs, if anywhere."""
     for place, inner in (("restart", RestartPolicy), ("mailbox", MailboxSpec)):
-        if option in attrs.fields_dict(inner):
+        if option in _options(inner):
             return f"{option!r} is not an option here; write {place}={inner.__name__}({option}=...)"
     for home in (Worker, Supervisor):
-        if option in attrs.fields_dict(home):
+        if option in _options(home):
             return f"{option!r} is not an option here; it belongs to a {home.__name__}"
     return ""
+
+
+def _options(kind: type[Any]) -> set[str]:
+    return {field.name for field in attrs.fields(kind) if field.init}
 
 
 def _policy(kind: type[Any]) -> Any:

@@ -48,14 +48,13 @@ def waits_for_thread(task: trio.lowlevel.Task | None) -> bool:
 def _frames(start: trio.lowlevel.Task | None) -> list[list[tuple[FrameType, int]]]:
     """The frames of `start`, of its first child task, of the first child of that, and so on."""
     out: list[list[tuple[FrameType, int]]] = []
-    task: trio.lowlevel.Task | None = start
+    tasks = [] if start is None else [start]
     try:
-        while task is not None and len(out) < _MOST_FRAMES:
+        while tasks and len(out) < _MOST_FRAMES:
+            task = tasks[0]
             out.append(list(task.iter_await_frames()))
-            task = next(
-                (child for nursery in task.child_nurseries for child in nursery.child_tasks), None
-            )
-    except Exception:  # noqa: BLE001  # pragma: no cover - a task in an odd state; what was found is enough
+            tasks = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    except Exception:  # pragma: no cover - a task in an odd state; what was found is enough
         return out
     return out
 

@@ -37,9 +37,13 @@ class Phase(StrEnum):
     """How far a running one is."""
 
     STARTING = "starting"
+    """It cannot work yet."""
     READY = "ready"
+    """It can."""
     DRAINING = "draining"
+    """It was asked to stop and still handles what is queued; new messages are refused."""
     STOPPING = "stopping"
+    """It was asked to stop; work in hand may go on until the deadline."""
 
 
 TRANSITIONS: Final[Mapping[State, Mapping[State, str]]] = MappingProxyType(

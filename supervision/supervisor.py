@@ -129,7 +129,7 @@ async def serve(
 async def running(tree: Supervisor, **options: Any) -> AsyncGenerator[Pool]:
     """`async with supervisor.running(tree) as pool:` keeps `tree` alive round a block of ordinary code.
 
-    Leaving the block, however, stops the tree in order. If the tree fails, the block is cancelled and `TreeFailed` raised.
+    Leaving the block, in whatever way, stops the tree in order. If the tree fails, the block is cancelled and `TreeFailed` raised.
     An exception of the block comes out as itself, not in a group, unless the tree failed as well. Options are those of `serve`.
     """
     try:

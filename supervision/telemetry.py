@@ -17,6 +17,7 @@ import logging
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
 
+from actors.context import Context
+from actors.letters import NOTHING
 from supervision.errors import SpecError
 from supervision.metrics import FAMILIES, Family, Reading, TreeMeter
 from supervision.tree import Tree
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation  # noqa: TC004
     from opentelemetry.trace import TracerProvider  # noqa: TC004
 
-__all__ = ["Telemetry", "in_use", "install"]
+__all__ = ["Telemetry", "handling", "in_use", "install"]
 
 logger: Final = logging.getLogger("supervision")
 
@@ -96,6 +99,18 @@ def install(tree: Tree, telemetry: bool | Telemetry | None = True) -> None:
             "telemetry=True, but no OpenTelemetry provider is set, so nothing is traced or"
             " measured. Set one before the tree is served."
         )
+
+
+def handling(ctx: Context) -> AbstractContextManager[object]:
+    """`with handling(ctx):` round the work on a message makes the span that an `Actor`'s messages get by themselves.
+
+    For workers that are functions and read `ctx.mailbox`. It is about the message taken last; while nobody traces it does nothing.
+    """
+    box = ctx.mailbox
+    around = box.office.around
+    if around is None or box.in_hand is NOTHING:
+        return nullcontext()
+    return around(box, box.in_hand)
 
 
 def _real(provider: Any) -> Any:

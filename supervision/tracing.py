@@ -94,7 +94,7 @@ class Tracing:
             carried = baggage.get_all(here)
             if span.is_valid or carried:
                 return _Sender(span if span.is_valid else None, dict(carried))
-        except Exception as error:  # noqa: BLE001 - whatever the tracing library raises
+        except Exception as error:
             self.failed(error)
         return None
 
@@ -115,7 +115,7 @@ class _RunSpan:
             self._span = self._tracing.tracer.start_span(
                 f"run {ctx.name}", context=TraceContext(), attributes=_whose(ctx)
             )
-        except Exception as error:  # noqa: BLE001 - whatever the tracing library raises
+        except Exception as error:
             self._tracing.failed(error)
 
     def __exit__(
@@ -128,7 +128,7 @@ class _RunSpan:
             if self._span is not None:
                 self._span.set_attribute("supervision.ended", how)
                 _finish(self._span, failure)
-        except Exception as error:  # noqa: BLE001 - whatever the tracing library raises
+        except Exception as error:
             self._tracing.failed(error)
 
 
@@ -147,7 +147,7 @@ class _MessageSpan:
     def __enter__(self) -> None:
         try:
             self._begin(self._item, self._box.run)
-        except Exception as error:  # noqa: BLE001 - whatever the tracing library raises
+        except Exception as error:
             self._tracing.failed(error)
 
     def _begin(self, item: object, ctx: object) -> None:
@@ -181,7 +181,7 @@ class _MessageSpan:
         try:
             if self._span is not None:
                 _finish(self._span, _bare(exc))
-        except Exception as error:  # noqa: BLE001 - whatever the tracing library raises
+        except Exception as error:
             self._tracing.failed(error)
 
 

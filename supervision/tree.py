@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import trio
 
+from actors.clock import Timer
 from actors.context import Context
 from actors.errors import NoSuchActor
 from actors.mailbox import Office
@@ -76,6 +77,7 @@ class Tree:
         self.ready = trio.Event()
         self.report: StopReport | None = None
         self._stopping_since = 0.0
+        self._limit: Timer | None = None
         self._orderly: list[str] = []
         self._forced: list[str] = []
         self._abandoned = 0
@@ -112,8 +114,7 @@ class Tree:
             self.root.ask(why)
 
     def _too_late(self) -> None:
-        if not self.done.is_set():
-            self.force(f"the tree had {self.stop_timeout:g} s to stop (stop_timeout)")
+        self.force(f"the tree had {self.stop_timeout:g} s to stop (stop_timeout)")
 
     def force(self, why: str) -> None:
         """Cancel everything that still runs, at once and in no order."""
@@ -142,7 +143,7 @@ class Tree:
         self._stopping_since = self.now()
         if self.stop_timeout < inf:
             self.deadline = self.now() + self.stop_timeout
-            self.timers.call_at(self.deadline, self._too_late)
+            self._limit = self.timers.call_at(self.deadline, self._too_late)
 
     def member_ended(
         self, member: Member, how: Ending, error: Exception | None, now: float
@@ -161,6 +162,8 @@ class Tree:
             overrun=self._overrun,
         )
         self.emit(TreeStopped, self.root.path, report=self.report)
+        if self._limit is not None:
+            self._limit.cancel()
         self.done.set()
         self.ready.set()
 

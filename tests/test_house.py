@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS: dict[str, list[list[str]]] = {
     "actors": [
-        ["errors", "letters", "options"],
+        ["errors", "letters", "options", "records"],
         ["events", "clock"],
         ["deadletters"],
         ["mailbox"],
@@ -45,7 +45,7 @@ FLOORS: dict[str, list[list[str]]] = {
         ["metrics", "report", "services", "tracing"],
         ["health", "telemetry"],
         ["pool"],
-        ["supervisor"],
+        ["signals", "supervisor"],
         ["checklist"],
         ["observer/"],
         ["testing/"],

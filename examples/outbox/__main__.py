@@ -56,15 +56,19 @@ def settings(options: argparse.Namespace) -> Settings:
 
 
 async def delivered(shop: Shop, pool: Pool) -> None:
-    """Wait until every order is sent, or the tree has ended before."""
+    """Wait until every order is sent and the auditors have no more to do, or the tree has ended before."""
     while pool.stop_report is None:
-        if (
-            await shop.outbox.last_number() >= shop.settings.orders
-            and not await shop.outbox.unsent()
-        ):
+        stored = await shop.outbox.last_number()
+        if stored >= shop.settings.orders and not await shop.outbox.unsent() and idle(pool):
             return
         with trio.move_on_after(0.2):
             await pool.wait_stopped()
+
+
+def idle(pool: Pool) -> bool:
+    """True if no auditor has a message left. A stop lets a running one drain; one in backoff it does not wake."""
+    boxes = [worker.mailbox for worker in pool.workers() if worker.name == "audit"]
+    return not any(box.queued or box.in_hand for box in boxes)
 
 
 @attrs.frozen(kw_only=True)
@@ -87,9 +91,9 @@ async def main(shop: Shop, screen: Screen) -> Ending:
         try:
             # `signals`: Ctrl-C and SIGTERM ask the tree to stop in order; a second one does not wait.
             async with supervisor.running(shop.tree(), stop_timeout=5, signals=True) as pool:
-                # Both go on until the tree has ended, and so see the stop as well.
-                nursery.start_soon(screen.journal.follow, pool.events(4096))
-                nursery.start_soon(screen.show, pool)
+                # Both go on until the tree has ended, and so see the stop as well: looking is allowed after.
+                nursery.start_soon(screen.journal.follow, pool.events(4096))  # noqa: ASYNC111
+                nursery.start_soon(screen.show, pool)  # noqa: ASYNC111
                 await delivered(shop, pool)
         except TreeFailed as failed:
             failure = failed

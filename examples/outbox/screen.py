@@ -112,6 +112,8 @@ class LiveScreen(Screen):
         paper = Console(record=True, width=110, file=io.StringIO(), force_terminal=True)
         paper.print(self._best[1])
         svg = paper.export_svg(title="python -m examples.outbox", unique_id="outbox")
+        # Some viewers drop the spaces that indent the tree, unless they are told.
+        svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
         # Rich asks for a font from the network, which a picture in a page cannot load.
         svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
         path.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", "utf-8")
@@ -147,11 +149,11 @@ class LiveScreen(Screen):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("last error", no_wrap=True, ratio=1, overflow="ellipsis")
         now = trio.current_time()
-        for depth, info in self._rows(pool):
+        for label, info in self._rows(pool):
             worker = isinstance(info, WorkerInfo)
             messages = worker and info.mailbox.sent > 0
             table.add_row(
-                Text("  " * depth + _label(info), style="" if worker else "bold"),
+                Text(label, style="" if worker else "bold"),
                 _state(info, now),
                 str(info.run),
                 Text(str(info.restarts), style="yellow" if info.restarts else "dim"),
@@ -161,17 +163,18 @@ class LiveScreen(Screen):
             )
         return table
 
-    def _rows(self, pool: Pool) -> Iterator[tuple[int, WorkerInfo | SupervisorInfo]]:
+    def _rows(self, pool: Pool) -> Iterator[tuple[str, WorkerInfo | SupervisorInfo]]:
         """Parents first, in the order of the declaration."""
         supervisors = {info.path: info for info in pool.supervisors()}
         workers = pool.workers()
-        for path, _ in self.shop.tree().walk():
-            depth = path.count("/")
+        for path, spec in self.shop.tree().walk():
+            label = "  " * path.count("/") + spec.name
             if path in supervisors:
-                yield depth, supervisors[path]
-            for info in workers:
-                if info.path.rpartition("/")[0] == path:
-                    yield depth, info
+                yield label, supervisors[path]
+                continue
+            replicas = [info for info in workers if info.path.rpartition("/")[0] == path]
+            for info in replicas:
+                yield label if len(replicas) == 1 else f"{label} {info.replica}", info
 
     def _latest(self, rows: int) -> Table:
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
@@ -184,10 +187,6 @@ class LiveScreen(Screen):
                 f"{now - line.time:.1f} s", Text(line.text, "red" if failure else "yellow")
             )
         return table
-
-
-def _label(info: WorkerInfo | SupervisorInfo) -> str:
-    return "/".join(info.path.split("/")[-2:]) if isinstance(info, WorkerInfo) else info.name
 
 
 def _state(info: WorkerInfo | SupervisorInfo, now: float) -> Text:

@@ -113,8 +113,8 @@ class Relay:
 class Audit(Actor):
     """Looks up every order that was sent in the receiver's books.
 
-    Its mailbox outlives its runs: the message in hand at a failure is given to the next run (`redeliver`), and a stop waits
-    until the queue is empty (`drain`). What must outlive a run is kept outside: `audited`.
+    Its mailbox outlives its runs: the message in hand at a failure is given to the next run (`redeliver`), and a running
+    one empties its queue before it stops (`drain`). What must outlive a run is kept outside: `audited`.
     """
 
     def __init__(self, ledger: Ledger, chaos: Chaos, audited: set[int]) -> None:

@@ -41,16 +41,14 @@ class Crashed(Exception):
     """What a worker raises when it is told to crash."""
 
 
-def otp(type: str = "permanent", *, wait: float = 0.0, limit: int = 0) -> RestartPolicy:
+def otp(kind: str = "permanent", *, wait: float = 0.0, limit: int = 0) -> RestartPolicy:
     """OTP's restarts: at once, and limited by the supervisor alone."""
-    return RestartPolicy(type=type, max_restarts=limit, initial_backoff=wait, factor=1, jitter=0)
+    return RestartPolicy(type=kind, max_restarts=limit, initial_backoff=wait, factor=1, jitter=0)
 
 
 def group(*children: Worker | Supervisor, **options: object) -> Supervisor:
     """A supervisor that never ends only because its children have, as OTP's do not by default."""
-    return Supervisor(
-        options.pop("name", "top"), children, **{"auto_shutdown": "never", **options}
-    )
+    return Supervisor(options.pop("name", "top"), children, **{"auto_shutdown": "never", **options})
 
 
 running = partial(supervisor.running, log=False)
@@ -69,14 +67,14 @@ class Stage:
         self._orders: dict[str, tuple[trio.Event, list[str]]] = {}
 
     def worker(
-        self, name: str, type: str = "permanent", *, linger: float = 0.0, **options: object
+        self, name: str, kind: str = "permanent", *, linger: float = 0.0, **options: object
     ) -> Worker:
         """A worker that waits for orders; it stays `linger` seconds after it was asked to stop, whatever it is told."""
 
         async def run(ctx: Context) -> None:
             await self._run(ctx, linger)
 
-        options.setdefault("restart", otp(type))
+        options.setdefault("restart", otp(kind))
         return Worker(name, run, ready="signal", **options)
 
     async def _run(self, ctx: Context, linger: float) -> None:
@@ -159,7 +157,9 @@ async def failure(tree: Supervisor, **options: object) -> TreeFailed:
     raise AssertionError("the tree did not fail")
 
 
-HOUSE = {str(Path(__file__).parent.parent.parent / package) for package in ("actors", "supervision")}
+HOUSE = {
+    str(Path(__file__).parent.parent.parent / package) for package in ("actors", "supervision")
+}
 
 
 class Work(trio.abc.Instrument):
@@ -168,7 +168,6 @@ class Work(trio.abc.Instrument):
     def __init__(self) -> None:
         self.steps = 0
         self.calls = 0
-        self.others = 0
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self.steps += 1
@@ -178,10 +177,14 @@ class Work(trio.abc.Instrument):
             self.calls += 1
 
     def linear(self, more: Work, times: int) -> bool:
-        """True if `more`, for `times` as many children, did at most ten times what is in proportion."""
-        return (
-            0 < more.steps <= 10 * times * self.steps and 0 < more.calls <= 10 * times * self.calls
-        )
+        """True if `more`, for `times` as many children, did at most twice what is in proportion.
+
+        Counts do not depend on the machine, so the bound can be narrow: OTP's own suite, which measures time, allows ten times.
+        """
+        return 0 < more.steps <= 2 * times * self.steps and 0 < more.calls <= 2 * times * self.calls
+
+    def __repr__(self) -> str:
+        return f"<Work {self.steps} steps, {self.calls} calls>"
 
 
 @contextmanager

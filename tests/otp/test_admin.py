@@ -120,7 +120,7 @@ async def test_child_adm_already_present(autojump_clock):
     stage = Stage()
     async with running(group(stage.worker("a"))) as pool:
         await pool.stop("a")
-        with pytest.raises(AlreadyPresent, match="pool.remove") as caught:
+        with pytest.raises(AlreadyPresent, match=r"pool\.remove") as caught:
             await pool.start_child("top", stage.worker("a"))
 
         assert caught.value.state == "stopped"

@@ -37,9 +37,7 @@ async def test_sup_start_normal(autojump_clock):
 async def test_sup_start_ignore_init(autojump_clock):
     """A supervisor that is disabled starts nothing, leaves nothing running, and its parent goes on."""
     stage = Stage()
-    tree = group(
-        group(stage.worker("a"), name="off", enabled=False), stage.worker("b"), name="top"
-    )
+    tree = group(group(stage.worker("a"), name="off", enabled=False), stage.worker("b"), name="top")
     async with running(tree) as pool:
         assert stage.take() == "+b"
         assert pool.info("off").state == "disabled"

@@ -144,8 +144,8 @@ async def test_count_children_supervisor(autojump_clock):
 async def test_count_restarting_children(autojump_clock):
     """A child that waits for a retry counts as worker and not as active, and can be stopped in that state."""
     stage = Stage()
-    stage_children = [stage.worker(name, restart=otp(wait=5)) for name in "ab"]
-    async with running(group(*stage_children)) as pool:
+    children = [stage.worker(name, restart=otp(wait=5)) for name in "ab"]
+    async with running(group(*children)) as pool:
         stage.refusing["a"] = Crashed("no")
         await stage.tell("top/a", CRASH)
         await trio.sleep(11)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import trio
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from supervision import AutoShutdown, OnFailed, RestartType, Strategy, Supervisor, Worker
 from tests.properties.looking import looking
-from tests.properties.world import World, quick
+from tests.properties.world import Declared, World, quick
 
 SECONDS = st.sampled_from([0.0, 0.125, 0.5, 1.0, 2.0, 3.0, 8.0])
 
@@ -70,7 +69,7 @@ class Operators(RuleBasedStateMachine):
 
     @initialize(data=st.data(), linger=st.sampled_from([0.0, 0.0, 0.5, 1.5]))
     def open(self, data, linger) -> None:
-        self.world = World(data.draw(trees(self.box)), linger=linger)
+        self.world = World(data.draw(trees(self.box).map(Declared)).spec, linger=linger)
         self.box.append(self.world)
         self.world.driver.settle()
         self.world.judge()
@@ -136,7 +135,7 @@ class Operators(RuleBasedStateMachine):
     @rule(data=st.data(), parent=st.sampled_from(["root", "inner", "pool"]), now=st.booleans())
     def start_child(self, data, parent, now) -> None:
         self.added += 1
-        spec = data.draw(workers(self.box, f"x{self.added % 3}"))
+        spec = data.draw(workers(self.box, f"x{self.added % 3}").map(Declared)).spec
         self.world.go(f"start_child {spec.name} in {parent}", self.pool.start_child, parent, spec)
         self.settle(now)
 
@@ -170,4 +169,3 @@ class Operators(RuleBasedStateMachine):
 
 TestOperators = Operators.TestCase
 TestOperators.settings = looking(60, steps=30)
-assert trio

@@ -17,7 +17,6 @@ from supervision import Pool, RestartPolicy, Supervisor, TreeFailed, Worker, sup
 from supervision.events import (
     Ended,
     Failed,
-    Ready,
     RestartScheduled,
     Started,
     StopRequested,
@@ -148,7 +147,6 @@ class World:
         try:
             self._judge()
         except AssertionError:
-            note(outline(self.tree))
             for event in self.events:
                 note(f"{event.time:7.3f} {event.sentence()}")
             for info in (*self.pool.supervisors(), *self.pool.workers()):
@@ -265,6 +263,16 @@ UNEXPECTED = (AssertionError, AttributeError, KeyError, IndexError, TypeError)
 """What no operator's call may ever raise."""
 
 
+class Declared:
+    """A spec that shows itself in a few lines, which hypothesis prints for each failure."""
+
+    def __init__(self, spec) -> None:
+        self.spec = spec
+
+    def __repr__(self) -> str:
+        return "\n" + outline(self.spec)
+
+
 def outline(spec, depth: int = 0) -> str:
     """What matters of a tree, a line each."""
     policy, pad = spec.restart, "  " * depth
@@ -294,6 +302,3 @@ def check_account(mail) -> None:
 def quick(**options) -> RestartPolicy:
     """A restart policy with exact waits on a grid that floats can hold."""
     return RestartPolicy(**{"jitter": 0, "initial_backoff": 0.5, "max_backoff": 2.0, **options})
-
-
-__all__ = ["STOP_TIMEOUT", "Boom", "Puppet", "Ready", "Worker", "World", "check_account", "quick"]

@@ -9,6 +9,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from actors import Actor, HandlerFailed
 from supervision import MailboxSpec, Supervisor, Worker, supervisor
+from supervision.telemetry import handling
 from tests.telemetry.kit import Echo, at_once, linked, traces
 
 
@@ -218,6 +219,46 @@ async def test_b134_a_lazily_started_worker_is_in_nobodys_trace(autojump_clock, 
     work = [lab.only(f"work on {whose}") for whose in ("B's", "timer", "C's")]
     assert traces(work) == traces([from_b, from_timer, from_c])
     assert [span.name for span in lab.spans() if span.context.trace_id == a] == ["A"]
+
+
+async def test_a_function_has_spans_where_it_says_so(autojump_clock, lab):
+    """A worker that reads its mailbox itself gets the same span, with the link, round the block it marks."""
+
+    async def reads(ctx):
+        async for message in ctx.mailbox:
+            with handling(ctx), lab.tracer.start_as_current_span(f"work on {message}"):
+                await trio.sleep(0)
+
+    async with running(lab, Worker("reads", reads)) as pool:
+        with lab.tracer.start_as_current_span("request"):
+            pool.ref("reads").tell_nowait("one")
+        pool.ref("reads").tell_nowait("two")
+        await trio.sleep(1)
+
+    one, two = lab.spans("handle reads")
+    assert linked(one) == [lab.only("request").context.trace_id]
+    assert linked(two) == []
+    for name, span in (("one", one), ("two", two)):
+        assert span.parent is None
+        assert lab.only(f"work on {name}").parent.span_id == span.context.span_id
+
+
+async def test_handling_is_nothing_while_nobody_traces(autojump_clock):
+    """The same code runs untraced, and outside any message."""
+    got = []
+
+    async def reads(ctx):
+        with handling(ctx):
+            pass
+        async for message in ctx.mailbox:
+            with handling(ctx):
+                got.append(message)
+
+    tree = Supervisor("app", [Worker("reads", reads)])
+    async with supervisor.running(tree, telemetry=False, log=False) as pool:
+        pool.ref("reads").tell_nowait("one")
+        await trio.sleep(1)
+    assert got == ["one"]
 
 
 async def test_the_tree_may_be_started_inside_a_request(autojump_clock, lab):

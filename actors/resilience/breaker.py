@@ -1,0 +1,379 @@
+"""Circuit breaker: stop calling what is failing, try it again carefully.
+
+Floor: above counts and signals. Theory:
+
+* Three states, as data in `breaker_policy.TRANSITIONS`. There is no timer: that an open breaker may try again is noticed by whoever touches it.
+* Every admitted call carries the *generation* it was admitted in; each change of state begins a new one, and a result of
+  an older generation changes nothing (gobreaker's rule). Results are booked when calls end, so a slow failure counts.
+* Half-open admits a fixed number of trials, each with a lease: a trial that never returns loses its place, not the breaker.
+* Only an `Exception` that the policy names is a failure. Whatever else ends a call, a cancellation above all, is neutral: it
+  gives the place back and changes no count.
+* What listens to changes is called after the change is visible, in order, and may use the breaker.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from math import inf
+from random import Random
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+import attrs
+import trio
+
+from actors.errors import BreakerOpen, Rejected
+from actors.records import Record, record
+from actors.resilience.breaker_policy import TRANSITIONS, BreakerPolicy, BreakerState
+from actors.resilience.counts import Counts, Outcome, Window
+from actors.resilience.guard import Guard
+from actors.resilience.signals import BreakerChanged, CallRejected, report
+from actors.resilience.verdict import covers, leaves, retry_after
+
+__all__ = ["BreakerStatistics", "CircuitBreaker"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger: Final = logging.getLogger("actors.resilience")
+_RANDOM: Final = Random()
+
+
+@record
+class BreakerStatistics(Record):
+    """One look at a breaker."""
+
+    name: str
+    state: str
+    generation: int
+    """Changes of state so far."""
+    counts: Counts
+    """Of the present generation, in the window if there is one."""
+    rejected: int
+    """Calls refused so far."""
+    trials: int
+    """Trials under way."""
+    retry_after: float
+    """Seconds until calls may be admitted again; 0 while closed."""
+
+
+@attrs.define(eq=False)
+class _Ticket:
+    """One admitted call."""
+
+    generation: int
+    started: float
+    lease_until: float = inf
+
+
+Listener = Callable[[str, BreakerState, BreakerState], object]
+
+
+class CircuitBreaker(Guard["_Ticket"]):
+    """A breaker round calls to one dependency: `await breaker.call(fn, *args)`, `async with breaker:`, or a decorator.
+
+    Args:
+        name: of the dependency, in events, the gauge and errors.
+        policy: when it opens and closes.
+        on_state_change: `f(name, old, new)`, sync or async; it may use the breaker, and its errors are only logged.
+        random: source of jitter, for tests.
+
+    Raises (by a guarded call):
+        BreakerOpen: the call was not made; `retry_after` says when it may be.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        policy: BreakerPolicy | None = None,
+        *,
+        on_state_change: Listener | None = None,
+        random: Random | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.policy = policy if policy is not None else BreakerPolicy()
+        self._listener = on_state_change
+        self._random = random or _RANDOM
+        self._state = BreakerState.CLOSED
+        self._generation = 0
+        self._plain = _Ticket(
+            0, 0.0
+        )  # for all calls of a generation in which nobody asks how long they take
+        self._window = Window(self.policy.window, self.policy.window_calls)
+        self._timed = self.policy.windowed or self.policy.slow_after is not None
+        self._open_until = 0.0
+        self._opened_for = self.policy.open_for
+        self._reopened = 0
+        self._why = "it is new"
+        self._trials: set[_Ticket] = set()
+        self._passed = 0  # successful trials of this half-open period
+        self._held: str | None = None  # "isolated" or "disabled": by hand, until by hand
+        self.rejected = 0
+        self._changes: deque[tuple[BreakerState, BreakerState]] = deque()
+        self._telling = False
+
+    # -- the state -------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> BreakerState:
+        """CLOSED 0, HALF_OPEN 1 or OPEN 2, now."""
+        if self._state is BreakerState.OPEN and self._held is None:
+            self._look(trio.current_time())
+        return self._state
+
+    @property
+    def counts(self) -> Counts:
+        """The results of the present generation."""
+        return self._window.counts(trio.current_time())
+
+    def statistics(self) -> BreakerStatistics:
+        """One look."""
+        state = self.state
+        return BreakerStatistics(
+            name=self.name,
+            state=state.name.lower(),
+            generation=self._generation,
+            counts=self.counts,
+            rejected=self.rejected,
+            trials=len(self._trials),
+            retry_after=self._retry_after(trio.current_time()) if state else 0.0,
+        )
+
+    def _look(self, now: float) -> None:
+        if now >= self._open_until:
+            self._change(BreakerState.HALF_OPEN, f"it was open for {self._opened_for:.3g} s")
+
+    def _change(self, new: BreakerState, why: str) -> None:
+        old, self._state = self._state, new
+        if old is not new and new not in TRANSITIONS[old]:
+            raise AssertionError(f"breaker {self.name}: no way from {old.name} to {new.name}")
+        self._generation += 1
+        self._plain = _Ticket(self._generation, 0.0)
+        self._why = why
+        self._window.clear()
+        self._trials.clear()
+        self._passed = 0
+        if new is BreakerState.CLOSED:
+            self._reopened = 0
+        if old is not new:
+            report(
+                BreakerChanged,
+                breaker=self.name,
+                old=old.name.lower(),
+                new=new.name.lower(),
+                why=why,
+                retry_after=max(0.0, self._open_until - trio.current_time()) if new else 0.0,
+            )
+            if self._listener is not None:
+                self._changes.append((old, new))
+                self._tell()
+
+    def _trip(self, now: float, why: str, hint: float | None) -> None:
+        if self._state is BreakerState.HALF_OPEN:
+            self._reopened += 1
+        wait = self.policy.open_seconds(self._reopened, self._random)
+        if hint is not None:
+            wait = max(wait, min(hint, self.policy.open_max))
+        self._opened_for = wait
+        self._open_until = now + wait
+        self._change(BreakerState.OPEN, why)
+
+    # -- by hand ---------------------------------------------------------------------------------
+
+    def open(self, seconds: float | None = None, why: str = "opened by hand") -> None:
+        """Open it now, for `seconds` or as long as the policy says."""
+        self._held = None
+        now = trio.current_time()
+        self._opened_for = self.policy.open_for if seconds is None else seconds
+        self._open_until = now + self._opened_for
+        self._change(BreakerState.OPEN, why)
+
+    def close(self, why: str = "closed by hand") -> None:
+        """Close it now and forget what was counted; also ends `isolate` and `disable`."""
+        self._held = None
+        self._change(BreakerState.CLOSED, why)
+
+    def isolate(self, why: str = "isolated by hand") -> None:
+        """Keep it open, whatever happens, until `close` or `open`."""
+        self._held = "isolated"
+        self._open_until = inf
+        self._change(BreakerState.OPEN, why)
+
+    def disable(self, why: str = "disabled by hand") -> None:
+        """Admit everything and count nothing, until `close`, `open` or `isolate`."""
+        self._change(BreakerState.CLOSED, why)
+        self._held = "disabled"
+
+    # -- a call ----------------------------------------------------------------------------------
+
+    def enter(self) -> _Ticket:
+        """Admit a call, or raise `BreakerOpen`."""
+        if self._state is BreakerState.CLOSED:
+            return _Ticket(self._generation, trio.current_time()) if self._timed else self._plain
+        now = trio.current_time()
+        if self._state is BreakerState.OPEN:
+            if self._held is None:
+                self._look(now)
+            if self._state is BreakerState.OPEN:
+                raise self._refusal(now)
+        self._trials = {trial for trial in self._trials if trial.lease_until > now}
+        if len(self._trials) >= self.policy.half_open_max:
+            raise self._refusal(now)
+        lease = self.policy.lease if self.policy.lease is not None else max(self._opened_for, 1e-3)
+        ticket = _Ticket(self._generation, now, now + lease)
+        self._trials.add(ticket)
+        return ticket
+
+    async def call(self, fn: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        """Call `fn(*args, **kwargs)` if the breaker admits it, and return its result."""
+        ticket = self.enter()  # as `Guard.call`, less the coroutine that a breaker does not need
+        try:
+            result = await fn(*args, **kwargs)
+        except Exception as error:
+            self.failed(ticket, error)
+            raise
+        except BaseException:
+            self.left(ticket)
+            raise
+        self.succeeded(ticket, result)
+        return result
+
+    def _refusal(self, now: float) -> BreakerOpen:
+        self.rejected += 1
+        wait = self._retry_after(now)
+        report(CallRejected, dependency=self.name, reason="breaker", retry_after=wait)
+        trying = self._state is BreakerState.HALF_OPEN
+        return BreakerOpen(self.name, retry_after=wait, trying=trying, why=self._why)
+
+    def _retry_after(self, now: float) -> float:
+        if self._held == "isolated":
+            return self.policy.open_max
+        if self._state is BreakerState.OPEN:
+            return max(0.0, self._open_until - now)
+        leases = [trial.lease_until - now for trial in self._trials]
+        return max(0.0, min(leases, default=0.0))
+
+    def succeeded(self, ticket: _Ticket, result: object) -> None:
+        """The call returned `result`."""
+        if self.policy.fails is not None and self.policy.fails(result):
+            self._book(ticket, Outcome.FAILURE, None)
+        elif self._timed or ticket.lease_until < inf:
+            self._book(ticket, Outcome.SUCCESS, None)
+        elif ticket.generation == self._generation and self._held is None:
+            self._window.quick_success()
+
+    def failed(self, ticket: _Ticket, error: Exception) -> None:
+        """The call raised `error`."""
+        self._book(
+            ticket, Outcome.FAILURE if self.counts_as_failure(error) else Outcome.NEUTRAL, error
+        )
+
+    def left(self, ticket: _Ticket) -> None:
+        """The call was cancelled, or ended by something that is no `Exception`: neutral."""
+        self._book(ticket, Outcome.NEUTRAL, None)
+
+    def counts_as_failure(self, error: Exception) -> bool:
+        """True if any leaf of `error` is one that the policy counts; a refusal by another guard is none."""
+        policy = self.policy
+        return any(
+            not isinstance(leaf, Rejected)
+            and covers(policy.on, leaf)
+            and not covers(policy.neutral, leaf)
+            for leaf in leaves(error)
+        )
+
+    def _book(self, ticket: _Ticket, outcome: Outcome, error: Exception | None) -> None:
+        if ticket.generation != self._generation or self._held is not None:
+            return
+        now = trio.current_time()
+        if self._state is BreakerState.HALF_OPEN:
+            if ticket not in self._trials:
+                return  # its lease ran out, and its place was given to another
+            self._trials.discard(ticket)
+        slow = self.policy.slow_after is not None and now - ticket.started >= self.policy.slow_after
+        self._window.add(outcome, now, slow=slow and outcome is not Outcome.NEUTRAL)
+        hint = retry_after(error) if error is not None and outcome is Outcome.FAILURE else None
+        if self._state is BreakerState.HALF_OPEN:
+            self._judge_trial(outcome, slow, now, hint)
+        elif outcome is Outcome.FAILURE or (slow and outcome is Outcome.SUCCESS):
+            why = self._too_much(now, outcome)
+            if why:
+                self._trip(now, why, hint)
+
+    def _judge_trial(self, outcome: Outcome, slow: bool, now: float, hint: float | None) -> None:
+        if outcome is Outcome.FAILURE:
+            self._trip(now, "a trial failed", hint)
+        elif outcome is Outcome.SUCCESS and slow:
+            self._trip(now, "a trial was slow", hint)
+        elif outcome is Outcome.SUCCESS:
+            self._passed += 1
+            if self._passed >= self.policy.successes:
+                self._change(
+                    BreakerState.CLOSED, f"{self._passed} of {self._passed} trials succeeded"
+                )
+
+    def _too_much(self, now: float, outcome: Outcome) -> str:
+        policy = self.policy
+        counts = self._window.counts(now)
+        if (
+            outcome is Outcome.FAILURE
+            and policy.failures is not None
+            and policy.ready_to_trip is None
+            and counts.consecutive_failures >= policy.failures
+        ):
+            return f"{counts.consecutive_failures} consecutive calls failed"
+        if (
+            outcome is Outcome.FAILURE
+            and policy.ready_to_trip is not None
+            and policy.ready_to_trip(counts)
+        ):
+            return (
+                f"its own rule says so ({counts.failures} of the last {counts.calls} calls failed)"
+            )
+        if counts.calls < policy.minimum:
+            return ""
+        if (
+            policy.failure_rate is not None
+            and counts.failures >= policy.failure_rate * counts.calls
+        ):
+            return f"{counts.failures} of the last {counts.calls} calls failed"
+        if policy.slow_rate is not None and counts.slow >= policy.slow_rate * counts.calls:
+            return f"{counts.slow} of the last {counts.calls} calls were slow"
+        return ""
+
+    # -- telling ---------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """Call the listener for each change, in order, one at a time, also if it changes something itself."""
+        if self._telling:
+            return
+        self._telling = True
+        while self._changes:
+            old, new = self._changes.popleft()
+            waiting = self._call_listener(old, new)
+            if waiting is not None:
+                trio.lowlevel.spawn_system_task(self._tell_slowly, waiting)
+                return
+        self._telling = False
+
+    def _call_listener(self, old: BreakerState, new: BreakerState) -> Awaitable[object] | None:
+        assert self._listener is not None
+        try:
+            result = self._listener(self.name, old, new)
+        except Exception:
+            logger.exception("on_state_change of breaker %s failed", self.name)
+            return None
+        return cast(Awaitable[object], result) if hasattr(result, "__await__") else None
+
+    async def _tell_slowly(self, waiting: Awaitable[object]) -> None:
+        try:
+            await waiting
+        except Exception:
+            logger.exception("on_state_change of breaker %s failed", self.name)
+        self._telling = False
+        self._tell()
+
+    def __repr__(self) -> str:
+        held = f" {self._held}" if self._held else ""
+        return f"<CircuitBreaker {self.name} {self._state.name.lower()}{held}, {self.rejected} rejected>"

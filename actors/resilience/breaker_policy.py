@@ -1,0 +1,174 @@
+"""When a breaker opens, for how long, and what closes it again: states and policy, as values.
+
+Floor: above verdict and counts. Pure. The rule: a breaker does what this page says and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from random import Random
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+
+from actors.options import OptionError, amount, checked, is_number, seconds, share, some_seconds
+from actors.resilience.counts import Counts
+from actors.resilience.verdict import Errors, as_errors
+
+__all__ = ["TRANSITIONS", "BreakerPolicy", "BreakerState"]
+
+
+class BreakerState(IntEnum):
+    """The numbers are those of the gauge."""
+
+    CLOSED = 0
+    """Calls are made and their results counted."""
+    HALF_OPEN = 1
+    """A few trials are made, the rest is refused."""
+    OPEN = 2
+    """All calls are refused."""
+
+
+TRANSITIONS: Final[Mapping[BreakerState, Mapping[BreakerState, str]]] = MappingProxyType(
+    {
+        BreakerState.CLOSED: {BreakerState.OPEN: "too many failures, or opened by hand"},
+        BreakerState.OPEN: {
+            BreakerState.HALF_OPEN: "open_for has passed",
+            BreakerState.CLOSED: "closed by hand",
+        },
+        BreakerState.HALF_OPEN: {
+            BreakerState.CLOSED: "enough trials succeeded, or closed by hand",
+            BreakerState.OPEN: "a trial failed, or opened by hand",
+        },
+    }
+)
+"""From each state: the states it can change to, and why. The diagram in the documentation is drawn from this table."""
+
+
+def _whole(_: object, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is None and field.name in ("failures", "window_calls"):
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(
+            f"{field.name} must be a whole number, 1 or more, not {value!r}", option=field.name
+        )
+
+
+def _rate(_: object, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and (not is_number(value) or not 0 < value <= 1):
+        raise OptionError(
+            f"{field.name} must be a share above 0 and up to 1, or None, not {value!r}",
+            option=field.name,
+        )
+
+
+@checked()
+@attrs.frozen(kw_only=True)
+class BreakerPolicy:
+    """When a breaker opens, for how long, and what closes it again."""
+
+    failures: int | None = attrs.field(
+        default=5,
+        validator=_whole,
+        metadata={"doc": "opens at this many consecutive failures; none: only by a rate"},
+    )
+    failure_rate: float | None = attrs.field(
+        default=None,
+        validator=_rate,
+        metadata={"doc": "opens at this share of failures in the window"},
+    )
+    slow_rate: float | None = attrs.field(
+        default=None,
+        validator=_rate,
+        metadata={"doc": "opens at this share of slow calls in the window"},
+    )
+    slow_after: float | None = attrs.field(
+        default=None,
+        validator=some_seconds,
+        metadata={"doc": "seconds from which a call counts as slow"},
+    )
+    window: float = attrs.field(
+        default=60.0, validator=seconds, metadata={"doc": "seconds that rates are taken over"}
+    )
+    window_calls: int | None = attrs.field(
+        default=None,
+        validator=_whole,
+        metadata={"doc": "take rates over this many last calls instead of over time"},
+    )
+    minimum: int = attrs.field(
+        default=10,
+        validator=_whole,
+        metadata={"doc": "calls in the window before a rate means anything"},
+    )
+    ready_to_trip: Callable[[Counts], bool] | None = attrs.field(
+        default=None,
+        metadata={"doc": "a rule of your own over the counts, asked after each failure"},
+    )
+    open_for: float = attrs.field(
+        default=30.0, validator=seconds, metadata={"doc": "seconds it stays open the first time"}
+    )
+    open_growth: float = attrs.field(
+        default=2.0, validator=amount, metadata={"doc": "growth of that, each time trials fail"}
+    )
+    open_max: float = attrs.field(
+        default=300.0, validator=seconds, metadata={"doc": "seconds it stays open at most"}
+    )
+    jitter: float = attrs.field(
+        default=0.0,
+        validator=share,
+        metadata={
+            "doc": "share by which open times are spread; set it if many processes share a dependency"
+        },
+    )
+    half_open_max: int = attrs.field(
+        default=1, validator=_whole, metadata={"doc": "trials that may be under way at once"}
+    )
+    successes: int = attrs.field(
+        default=1, validator=_whole, metadata={"doc": "successful trials that close it"}
+    )
+    lease: float | None = attrs.field(
+        default=None,
+        validator=some_seconds,
+        metadata={
+            "doc": "seconds after which a trial loses its place; none: as long as it was open"
+        },
+    )
+    on: Errors = attrs.field(
+        default=(Exception,),
+        converter=as_errors,
+        metadata={"doc": "errors that count as failures: classes, or a function of the error"},
+    )
+    neutral: Errors = attrs.field(
+        default=(),
+        converter=as_errors,
+        metadata={"doc": "exceptions from `on` that count as nothing"},
+    )
+    fails: Callable[[Any], bool] | None = attrs.field(
+        default=None, metadata={"doc": "a function of a result: true if it is a failure after all"}
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if (self.slow_rate is None) != (self.slow_after is None):
+            raise OptionError("slow_rate and slow_after belong together", option="slow_rate")
+        if self.open_max < self.open_for:
+            raise OptionError(
+                f"open_max ({self.open_max:g} s) is shorter than open_for ({self.open_for:g} s)",
+                option="open_max",
+            )
+
+    @property
+    def windowed(self) -> bool:
+        """True if it needs the counts of a window, not only those since the last change."""
+        return (
+            self.failure_rate is not None
+            or self.slow_rate is not None
+            or self.ready_to_trip is not None
+        )
+
+    def open_seconds(self, reopened: int, random: Random) -> float:
+        """Seconds to stay open, after `reopened` failed recoveries in a row."""
+        growth = self.open_growth ** min(reopened, 64)
+        base = min(self.open_max / (1 + self.jitter), self.open_for * growth)
+        return base * (1 + random.uniform(-self.jitter, self.jitter)) if self.jitter else base

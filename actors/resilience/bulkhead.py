@@ -1,0 +1,184 @@
+"""Bulkhead: at most so many calls to one dependency at once, and a bounded line of those that wait.
+
+Floor: above guard. Theory: a place is handed over by whoever gives it back, in the same step, to the first in line. A waiter
+that is cancelled leaves the line itself; one that was handed a place owns it from that step on, cancelled or not, and gives
+it back like any other. So no place can be lost or doubled. With a free place and nobody waiting, entering does not wait at all.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from math import inf
+
+import attrs
+import trio
+from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+
+from actors.errors import BulkheadFull
+from actors.options import OptionError, count, more_seconds
+from actors.records import Record, record
+from actors.resilience.guard import Guard
+from actors.resilience.signals import CallRejected, current_worker, report
+
+__all__ = ["Bulkhead", "BulkheadStatistics"]
+
+
+@record
+class BulkheadStatistics(Record):
+    """One look at a bulkhead."""
+
+    name: str
+    limit: int
+    running: int
+    free: int
+    """Places free now; 0 while it drains after a resize."""
+    waiting: int
+    admitted: int
+    """Calls admitted so far."""
+    rejected: int
+    """Calls refused so far, at once or after waiting."""
+    peak_waiting: int
+
+
+@attrs.frozen(kw_only=True)
+class _Options:
+    limit: int = attrs.field(validator=count)
+    max_waiting: int = attrs.field(validator=count)
+    max_wait: float = attrs.field(validator=more_seconds)
+
+
+class Bulkhead(Guard[trio.lowlevel.Task]):
+    """Places for calls to one dependency: `await bulkhead.call(fn)`, `async with bulkhead:`, or a decorator.
+
+    Args:
+        name: of the dependency.
+        limit: calls that may run at once; 0 pauses it.
+        max_waiting: calls that may wait for a place, first come first served.
+        max_wait: seconds that each may wait.
+
+    Raises (by a guarded call):
+        BulkheadFull: the line was full, or no place came free in time; the call was not made.
+        RuntimeError: the task holds a place already and would wait for itself.
+    """
+
+    def __init__(
+        self, name: str, limit: int, *, max_waiting: int = 0, max_wait: float = inf
+    ) -> None:
+        super().__init__(name)
+        try:
+            _Options(limit=limit, max_waiting=max_waiting, max_wait=max_wait)
+        except OptionError as problem:
+            raise OptionError(
+                problem.text, where=f"bulkhead {name!r}", option=problem.option
+            ) from None
+        self.max_waiting = max_waiting
+        self.max_wait = max_wait
+        self._limit = limit
+        self._running = 0
+        self._line: OrderedDict[trio.lowlevel.Task, None] = OrderedDict()
+        self._holders: dict[trio.lowlevel.Task, int] = {}
+        self._admitted = self._rejected = self._peak = 0
+
+    @property
+    def limit(self) -> int:
+        """Calls that may run at once."""
+        return self._limit
+
+    def resize(self, limit: int) -> None:
+        """Change the limit now. Growing admits waiters in order; shrinking lets what runs end; 0 pauses."""
+        _Options(limit=limit, max_waiting=0, max_wait=0)
+        self._limit = limit
+        while self._line and self._running < self._limit:
+            self._running += 1
+            self._hand_over()
+
+    def enter(self) -> trio.lowlevel.Task:
+        """Take a place if one is free and nobody waits, or raise `BulkheadFull`."""
+        if self._running >= self._limit or self._line:
+            raise self._refusal(None)
+        self._running += 1
+        return self._hold(current_task())
+
+    async def enter_waiting(self) -> trio.lowlevel.Task:
+        if self._running < self._limit and not self._line:
+            self._running += 1
+            return self._hold(current_task())
+        if len(self._line) >= self.max_waiting:
+            raise self._refusal(None)
+        task = current_task()
+        if task in self._holders:
+            raise RuntimeError(
+                f"this task holds a place of bulkhead {self.name} and would wait for itself to give it back"
+            )
+        with trio.move_on_after(self.max_wait) as scope:
+            self._line[task] = None
+            self._peak = max(self._peak, len(self._line))
+
+            def leave_line(_: object) -> Abort:
+                del self._line[task]
+                return Abort.SUCCEEDED
+
+            await wait_task_rescheduled(leave_line)
+        if scope.cancelled_caught:
+            raise self._refusal(self.max_wait)
+        return self._hold(task)
+
+    def _hold(self, task: trio.lowlevel.Task) -> trio.lowlevel.Task:
+        self._admitted += 1
+        self._holders[task] = self._holders.get(task, 0) + 1
+        return task
+
+    def _hand_over(self) -> None:
+        task, _ = self._line.popitem(last=False)
+        reschedule(task)
+
+    def _release(self, task: trio.lowlevel.Task) -> None:
+        held = self._holders[task] - 1
+        if held:
+            self._holders[task] = held
+        else:
+            del self._holders[task]
+        if self._line and self._running <= self._limit:
+            self._hand_over()  # the place goes on to the next, so the number running stays
+        else:
+            self._running -= 1
+
+    def succeeded(self, ticket: trio.lowlevel.Task, result: object) -> None:
+        self._release(ticket)
+
+    def failed(self, ticket: trio.lowlevel.Task, error: Exception) -> None:
+        self._release(ticket)
+
+    def left(self, ticket: trio.lowlevel.Task) -> None:
+        self._release(ticket)
+
+    def _refusal(self, waited: float | None) -> BulkheadFull:
+        self._rejected += 1
+        wait = self.max_wait if self.max_wait < inf else 1.0
+        reason = "bulkhead_full" if waited is None else "bulkhead_wait"
+        report(
+            CallRejected,
+            count=("wf_worker_backpressure_events_total", current_worker(), reason),
+            dependency=self.name,
+            reason="bulkhead",
+            retry_after=wait,
+        )
+        return BulkheadFull(
+            self.name, limit=self._limit, waiting=len(self._line), waited=waited, retry_after=wait
+        )
+
+    def statistics(self) -> BulkheadStatistics:
+        """One look."""
+        return BulkheadStatistics(
+            name=self.name,
+            limit=self._limit,
+            running=self._running,
+            free=max(0, self._limit - self._running),
+            waiting=len(self._line),
+            admitted=self._admitted,
+            rejected=self._rejected,
+            peak_waiting=self._peak,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Bulkhead {self.name} {self._running}/{self._limit} running, {len(self._line)} waiting>"

@@ -1,0 +1,92 @@
+"""Guard: the three shapes that every guard has.
+
+Floor: the lowest. The rule: `enter` admits synchronously or raises; exactly one of `succeeded`, `failed` and `left` follows,
+synchronously too, whatever way the call ends. So bookkeeping cannot be cancelled half-way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+import trio
+
+__all__ = ["Guard"]
+
+K = TypeVar("K")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Guard(Generic[K]):
+    """Base of breaker and bulkhead; `K` is what `enter` hands out for one call."""
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a guard has a name, the dependency's, not {name!r}")
+        self.name = name
+        self._entered: dict[trio.lowlevel.Task, list[K]] = {}
+
+    def enter(self) -> K:
+        """Admit a call without waiting, or raise."""
+        raise NotImplementedError
+
+    async def enter_waiting(self) -> K:
+        """Admit a call, waiting if that is this guard's way."""
+        return self.enter()
+
+    def succeeded(self, ticket: K, result: object) -> None:
+        """The call returned."""
+        raise NotImplementedError
+
+    def failed(self, ticket: K, error: Exception) -> None:
+        """The call raised an `Exception`."""
+        raise NotImplementedError
+
+    def left(self, ticket: K) -> None:
+        """The call ended by something else, such as a cancellation."""
+        raise NotImplementedError
+
+    async def call(self, fn: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        """Call `fn(*args, **kwargs)` within the guard and return its result."""
+        ticket = await self.enter_waiting()
+        try:
+            result = await fn(*args, **kwargs)
+        except Exception as error:
+            self.failed(ticket, error)
+            raise
+        except BaseException:
+            self.left(ticket)
+            raise
+        self.succeeded(ticket, result)
+        return result
+
+    def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """Decorate an async function so that each call of it is guarded."""
+
+        @wraps(fn)
+        async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+            return await self.call(fn, *args, **kwargs)
+
+        return guarded
+
+    async def __aenter__(self) -> Self:
+        ticket = await self.enter_waiting()
+        self._entered.setdefault(trio.lowlevel.current_task(), []).append(ticket)
+        return self
+
+    async def __aexit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        task = trio.lowlevel.current_task()
+        ticket = self._entered[task].pop()
+        if not self._entered[task]:
+            del self._entered[task]
+        if error is None:
+            self.succeeded(ticket, None)
+        elif isinstance(error, Exception):
+            self.failed(ticket, error)
+        else:
+            self.left(ticket)

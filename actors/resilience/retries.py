@@ -1,0 +1,336 @@
+"""Retry: trying again, for errors that are named, within attempts, time and budget.
+
+Floor: above verdict and budget. The rule: only an `Exception` is ever retried, so a cancellation cannot be. Every decision is
+`verdict.judge`'s, made between the failure and the wait; a wait that would reach past a deadline is never begun, and what is
+raised in the end is the real error of the last attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from math import inf
+from random import Random
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Self, TypeVar, cast
+
+import attrs
+import trio
+
+from actors.errors import MissingIdempotencyKey
+from actors.options import OptionError, checked, some_seconds
+from actors.resilience.backoff import Backoff
+from actors.resilience.budget import RetryBudget
+from actors.resilience.signals import CallRetried, current_worker, report
+from actors.resilience.verdict import (
+    Errors,
+    HandBack,
+    RetryHere,
+    Verdict,
+    as_errors,
+    judge,
+    retry_after,
+)
+
+__all__ = ["Attempt", "Attempts", "RetryPolicy", "non_idempotent", "retry"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_RANDOM: Final = Random()
+
+
+def _attempts(_: object, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(
+            f"{field.name} counts calls, the first one included, so it is 1 or more"
+            f" (or None for no limit), not {value!r}",
+            option=field.name,
+        )
+
+
+def _kinds(_: object, field: attrs.Attribute[Any], value: Errors) -> None:
+    kinds = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise OptionError(
+                f"{field.name} lists classes of Exception, not {kind!r}; a cancellation is never retried",
+                option=field.name,
+            )
+
+
+@checked()
+@attrs.frozen(kw_only=True)
+class RetryPolicy:
+    """Which failures are worth another attempt, how many and how soon. Used by `retry`, as a decorator, or in a loop.
+
+    Synopsis::
+
+    @RetryPolicy(on=(ConnectionError,), attempts=3)
+    async def fetch(): ...
+
+    async for attempt in RetryPolicy(on=(ConnectionError,)).attempts_of("fetch"):
+        with attempt:
+            ...
+    """
+
+    on: Errors = attrs.field(
+        converter=as_errors,
+        validator=_kinds,
+        metadata={
+            "doc": "errors that another attempt may cure: classes, or a function of the error"
+        },
+    )
+    never: Errors = attrs.field(
+        default=(),
+        converter=as_errors,
+        validator=_kinds,
+        metadata={"doc": "exceptions from `on`: classes, or a function of the error"},
+    )
+    attempts: int | None = attrs.field(
+        default=3,
+        validator=_attempts,
+        metadata={"doc": "calls in all, the first one included; none is no limit"},
+    )
+    total: float | None = attrs.field(
+        default=None,
+        validator=some_seconds,
+        metadata={"doc": "seconds for all attempts and waits together"},
+    )
+    backoff: Backoff = attrs.field(
+        default=Backoff(initial=0.1, factor=2.0, maximum=2.0, jitter=0.5),
+        validator=attrs.validators.instance_of(Backoff),
+        metadata={"doc": "the waits between attempts"},
+    )
+    hints: bool = attrs.field(
+        default=True, metadata={"doc": "honour a Retry-After that the error carries"}
+    )
+
+    def wait(self, attempt: int, random: Random) -> float:
+        """Seconds to wait after failed attempt number `attempt`, from 1."""
+        return self.backoff.delay(attempt, random)
+
+    def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """Decorate an async function so that each call of it is retried."""
+
+        @wraps(fn)
+        async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
+            return await retry_call(fn, args, kwargs, self)
+
+        return retried
+
+    def attempts_of(
+        self, name: str = "", *, budget: RetryBudget | None = None, random: Random | None = None
+    ) -> Attempts:
+        """The block form: `async for attempt in policy.attempts_of("stripe"): with attempt: ...`."""
+        return Attempts(self, name, budget=budget, random=random)
+
+
+async def retry(
+    fn: Callable[..., Awaitable[T]],
+    *args: Any,
+    policy: RetryPolicy,
+    name: str = "",
+    budget: RetryBudget | None = None,
+    random: Random | None = None,
+    **kwargs: Any,
+) -> T:
+    """Call `fn(*args, **kwargs)`, again after failures that `policy` names; returns its result.
+
+    The caller's deadline is looked at before each wait: if it leaves no room for another attempt, the error of the last one is
+    raised at once, noted with what was tried. A `Retry-After` is waited for if it fits; a refusal by a breaker or bulkhead
+    is final here.
+
+    Args:
+        name: of the dependency, for events and metrics.
+        budget: shared with others who call the same dependency.
+        random: source of jitter, for tests.
+
+    Raises:
+        MissingIdempotencyKey: `fn` is marked `@non_idempotent` and no `idempotency_key` is among `kwargs`.
+    """
+    return await retry_call(fn, args, kwargs, policy, name=name, budget=budget, random=random)
+
+
+async def retry_call(
+    fn: Callable[..., Awaitable[T]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    policy: RetryPolicy,
+    *,
+    name: str = "",
+    budget: RetryBudget | None = None,
+    random: Random | None = None,
+) -> T:
+    """`retry`, with the arguments of `fn` kept apart from its own."""
+    if getattr(fn, "__non_idempotent__", False):
+        refuse_without_key(
+            getattr(fn, "__qualname__", repr(fn)), policy, kwargs.get("idempotency_key")
+        )
+    if budget is not None:
+        budget.attempted(trio.current_time())
+    started = trio.current_time() if policy.total is not None else 0.0
+    attempt = 1
+    earlier: list[Exception] = []
+    while True:
+        try:
+            return await fn(*args, **kwargs)
+        except Exception as error:
+            verdict = weigh(
+                error, policy, attempt=attempt, started=started, budget=budget, random=random
+            )
+            if not isinstance(verdict, RetryHere):
+                note_tries(error, earlier, verdict)
+                raise
+            remember(earlier, error)
+            _announce(name, attempt, verdict.delay, error)
+        await trio.sleep(verdict.delay)
+        attempt += 1
+
+
+def weigh(
+    error: Exception,
+    policy: RetryPolicy,
+    *,
+    attempt: int,
+    started: float,
+    budget: RetryBudget | None,
+    random: Random | None,
+) -> Verdict:
+    """`judge` with the times of this moment."""
+    now = trio.current_time()
+    return judge(
+        error,
+        rules=policy,
+        attempt=attempt,
+        elapsed=now - started,
+        left=trio.current_effective_deadline() - now,
+        random=random or _RANDOM,
+        hint=retry_after(error) if policy.hints else None,
+        may_retry=None if budget is None else lambda: budget.take(now),
+    )
+
+
+def remember(earlier: list[Exception], error: Exception) -> None:
+    """Keep the first and the last few errors; an endless loop must not keep them all."""
+    earlier.append(error)
+    if len(earlier) > 5:
+        del earlier[1]
+
+
+def note_tries(error: Exception, earlier: list[Exception], verdict: Verdict) -> None:
+    """Say on the final error what was tried before, and why it ended."""
+    if not earlier and not isinstance(verdict, HandBack):
+        return
+    why = getattr(verdict, "why", "")
+    before = f" after {', '.join(map(repr, earlier))}" if earlier else ""
+    error.add_note(f"gave up{before}: {why}")
+
+
+def _announce(name: str, attempt: int, delay: float, error: Exception) -> None:
+    report(
+        CallRetried,
+        count=("wf_worker_retries_total", current_worker(), name),
+        dependency=name,
+        attempt=attempt,
+        delay=delay,
+        error=error,
+    )
+
+
+def non_idempotent(fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Mark a call that must not take effect twice: it is retried only with an `idempotency_key`."""
+    fn.__non_idempotent__ = True  # type: ignore[attr-defined]
+    return fn
+
+
+def refuse_without_key(what: str, policy: RetryPolicy | None, key: object) -> None:
+    """Raise `MissingIdempotencyKey` if `policy` would repeat a call that has no key."""
+    if key is None and policy is not None and policy.attempts != 1:
+        raise MissingIdempotencyKey(
+            what, "unlimited" if policy.attempts is None else policy.attempts
+        )
+
+
+class Attempt:
+    """One pass of the block form: `with attempt:`. An error that will be tried again ends here."""
+
+    __slots__ = ("_loop", "number")
+
+    def __init__(self, loop: Attempts, number: int) -> None:
+        self._loop = loop
+        self.number = number
+        """Which attempt this is, from 1."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> bool:
+        return self._loop.ended(error)
+
+
+class Attempts:
+    """The loop of the block form. It holds no scope between two passes, so leaving it early is harmless."""
+
+    __slots__ = (
+        "_budget",
+        "_delay",
+        "_earlier",
+        "_name",
+        "_number",
+        "_policy",
+        "_random",
+        "_started",
+    )
+
+    def __init__(
+        self, policy: RetryPolicy, name: str, *, budget: RetryBudget | None, random: Random | None
+    ) -> None:
+        self._policy = policy
+        self._name = name
+        self._budget = budget
+        self._random = random
+        self._number = 0
+        self._delay: float | None = 0.0
+        self._started = inf
+        self._earlier: list[Exception] = []
+
+    def __aiter__(self) -> Attempts:
+        return self
+
+    async def __anext__(self) -> Attempt:
+        if self._delay is None:
+            await trio.lowlevel.checkpoint()
+            raise StopAsyncIteration
+        await trio.sleep(self._delay)
+        if self._number == 0:
+            self._started = trio.current_time()
+            if self._budget is not None:
+                self._budget.attempted(self._started)
+        self._number += 1
+        self._delay = None
+        return Attempt(self, self._number)
+
+    def ended(self, error: BaseException | None) -> bool:
+        """A pass ended; True if its error is dealt with here by another pass."""
+        if not isinstance(error, Exception):
+            return False
+        verdict = weigh(
+            error,
+            self._policy,
+            attempt=self._number,
+            started=self._started,
+            budget=self._budget,
+            random=self._random,
+        )
+        if not isinstance(verdict, RetryHere):
+            note_tries(error, self._earlier, verdict)
+            return False
+        remember(self._earlier, error)
+        _announce(self._name, self._number, verdict.delay, error)
+        self._delay = verdict.delay
+        return True

@@ -1,0 +1,117 @@
+"""Two children that fail in the same tick, under every strategy and in both orders."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from supervision import RestartPolicy, RestartType, Strategy, Supervisor, Worker
+from supervision.events import GaveUp, RestartScheduled, Started
+from tests.adversity.helpers import idle, kinds, running
+
+ONE_EACH = Strategy.ONE_FOR_ONE
+
+
+class Fuse:
+    """Children that fail together when it is lit; each names itself when it goes."""
+
+    def __init__(self) -> None:
+        self.lit = {name: trio.Event() for name in "abc"}
+        self.went: list[str] = []
+
+    async def wait(self, ctx) -> None:
+        await self.lit[ctx.name].wait()
+        self.lit[ctx.name] = trio.Event()
+        self.went.append(ctx.name)
+        raise OSError(ctx.name)
+
+    def light(self, names: str) -> None:
+        for name in names:
+            self.lit[name].set()
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("names", ["ab", "ba", "ac", "ca", "bc", "cb", "abc", "cba"])
+@pytest.mark.parametrize("backoff", [0, 1])
+async def test_failures_in_one_tick(strategy, names, backoff, autojump_clock) -> None:
+    """Every child is up again with exactly one more run, in order where there is an order; a group pays once."""
+    fuse, events = Fuse(), []
+    restart = RestartPolicy(initial_backoff=backoff, jitter=0)
+    children = [Worker(name, fuse.wait, restart=restart) for name in "abc"]
+    tree = Supervisor("t", children, strategy=strategy, intensity=3)
+    async with running(tree, listeners=[events.append]) as pool:
+        await trio.sleep(1)
+        fuse.light(names)
+        await trio.sleep(0.5)
+        paid = len(kinds(events, RestartScheduled))
+        await trio.sleep(backoff)
+        infos = {worker.name: worker for worker in pool.workers()}
+
+    again = [e.path[2] for e in kinds(events, Started) if e.time >= 1]
+    assert all(info.state == "running" and info.phase == "ready" for info in infos.values())
+    if strategy is Strategy.ONE_FOR_ONE:
+        assert sorted(again) == sorted(names)
+        assert paid == len(names)
+    elif strategy is Strategy.ONE_FOR_ALL:
+        assert again == ["a", "b", "c"]
+        assert paid == 1
+    else:
+        first = min(names)
+        assert again == [name for name in "abc" if name >= first]
+        assert 1 <= paid <= len(names)
+    assert all(info.run <= 2 for info in infos.values())
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+async def test_the_last_restart_and_the_limit_in_one_tick(strategy, autojump_clock) -> None:
+    """When two fail together and the budget has one restart left, a group takes it and single children give up."""
+    fuse, events = Fuse(), []
+    restart = RestartPolicy(initial_backoff=0)
+    children = [Worker(name, fuse.wait, restart=restart) for name in "ab"]
+    inner = Supervisor("in", children, strategy=strategy, intensity=1, on_failed="hold")
+    tree = Supervisor("t", [Worker("idle", idle), inner])
+    async with running(tree, listeners=[events.append]) as pool:
+        await trio.sleep(1)
+        fuse.light("ab")
+        await trio.sleep(0.5)
+        gave_up = bool(kinds(events, GaveUp))
+        state = pool.info("a").state
+
+    if strategy is Strategy.ONE_FOR_ALL:
+        assert not gave_up
+        assert state == "running"
+    elif strategy is Strategy.ONE_FOR_ONE:
+        assert gave_up
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+@pytest.mark.parametrize("kind", list(RestartType))
+async def test_of_a_group_that_fails_together_temporary_ones_stay_down(
+    kind, names, autojump_clock
+) -> None:
+    """A temporary child that fails just before its group would have stopped it is down for good, not waiting for ever."""
+    fuse = Fuse()
+    slow_stop = trio.Event()
+
+    async def slow(ctx) -> None:
+        with ctx.busy():
+            await slow_stop.wait()
+
+    group = [
+        Worker("a", fuse.wait, restart=RestartPolicy(initial_backoff=0)),
+        Worker("b", fuse.wait, restart=RestartPolicy(type=kind, initial_backoff=0)),
+        Worker("slow", slow),
+    ]
+    async with running(Supervisor("t", group, strategy="one_for_all")) as pool:
+        await trio.sleep(1)
+        fuse.light(names[0])
+        await trio.sleep(1)  # `slow` is stopping; the other's turn to stop has not come
+        fuse.light(names[1])
+        await trio.sleep(1)
+        slow_stop.set()
+        await trio.sleep(1)
+        states = {worker.name: worker.state for worker in pool.workers()}
+
+    stays = kind is RestartType.TEMPORARY
+    assert states["b"] == ("stopped" if stays else "running")
+    assert states["a"] == ("running" if not stays or names == "ab" else "running")

@@ -1,0 +1,28 @@
+"""What the file of a peer needs: `python -m tests.bench.peers.NAME WORKLOAD N` measures one workload.
+
+A peer's file defines those of `tell ask life restart memory` that its library offers, each a function
+of `n` that returns microseconds of CPU or bytes for one, and ends with `main(globals())`.
+It is run by the peer's own interpreter, where only the standard library and the peer are installed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping
+
+from tests.bench.meter import CpuTime, Memory
+
+__all__ = ["CpuTime", "Memory", "main"]
+
+
+def main(offered: Mapping[str, object]) -> None:
+    """Measure what the command line asks for and print it as the last line."""
+    workload, n = sys.argv[1], int(sys.argv[2])
+    logging.disable(logging.CRITICAL)  # nobody's log is measured, ours neither
+    function = offered[workload]
+    assert callable(function)
+    print(json.dumps({"value": function(n)}), flush=True)
+    os._exit(0)  # some peers leave threads or tasks that would never end

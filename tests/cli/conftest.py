@@ -1,0 +1,25 @@
+"""A folder with the small application in it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import APP
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch) -> Path:
+    """The folder of the application, which is also where the test works."""
+    (tmp_path / "app.py").write_text(APP, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
+    for name in ("app", "other"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("CONFIG", "TREE", "SERVICES", "STOP_TIMEOUT", "START", "KILL_AFTER", "LOG_LEVEL"):
+        monkeypatch.delenv(f"TREEWARDEN_{name}", raising=False)
+    yield tmp_path
+    for name in ("app", "other"):
+        sys.modules.pop(name, None)

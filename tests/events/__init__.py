@@ -1,0 +1,1 @@
+"""The event stream, its readers, and what is made of it: logs, reports, health."""
