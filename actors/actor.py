@@ -8,6 +8,7 @@ messages; a cancellation only by a handler that waits, or between batches.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -81,7 +82,10 @@ async def _live_and_clean_up(actor: Actor, ctx: Context) -> None:
         error = exc
         raise
     finally:
-        with trio.CancelScope(shield=True, deadline=ctx.host.stop_deadline()):
+        limit = ctx.host.stop_deadline()
+        if ctx.stopping and limit > trio.current_time():
+            limit = inf  # whoever asked for the stop cancels it then, and says so
+        with trio.CancelScope(shield=True, deadline=limit) as ctx.cleaning:
             try:
                 await actor.stopped(ctx)
             except Exception as second:

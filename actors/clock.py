@@ -30,7 +30,7 @@ class Timer:
     __slots__ = ("_queue", "callback", "when")
 
     def __init__(self, queue: TimerQueue, when: float, callback: Callable[[], object]) -> None:
-        self._queue = queue
+        self._queue: TimerQueue | None = queue  # None once it is out of the heap
         self.when = when
         """Time of Trio's clock at which it fires."""
         self.callback: Callable[[], object] | None = callback
@@ -44,7 +44,8 @@ class Timer:
         """It will not fire; nothing happens if it has."""
         if self.callback is not None:
             self.callback = None
-            self._queue.one_died()
+            if self._queue is not None:
+                self._queue.one_died()
 
     def __repr__(self) -> str:
         return f"<Timer at {self.when:.6g}{'' if self.active else ' (done)'}>"
@@ -103,12 +104,15 @@ class TimerQueue:
         """Fire every timer due at `now`. A timer set meanwhile for `now` waits for the next turn."""
         due: list[Timer] = []
         while self._heap and self._heap[0][0] <= now:
-            due.append(heappop(self._heap)[2])
-        for timer in due:
-            callback, timer.callback = timer.callback, None
-            if callback is None:
+            timer = heappop(self._heap)[2]
+            timer._queue = None
+            if timer.callback is None:
                 self._dead -= 1
             else:
+                due.append(timer)
+        for timer in due:
+            callback, timer.callback = timer.callback, None
+            if callback is not None:  # else one that has just fired cancelled it
                 self.fired += 1
                 callback()
 

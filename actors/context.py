@@ -94,6 +94,7 @@ class Context:
         "asking",
         "beat_at",
         "busy_blocks",
+        "cleaning",
         "deferred",
         "draining",
         "host",
@@ -124,6 +125,7 @@ class Context:
         self.asking: list[Ask] | None = None
         self.busy_blocks = 0
         self.beat_at: float | None = None
+        self.cleaning: trio.CancelScope | None = None
         self.deferred: list[Ask] | None = None
         self._asked: Ask | None = None
         self._idle: set[trio.lowlevel.Task] | None = None
@@ -255,8 +257,16 @@ class Context:
         """The members of a group now."""
         return self.host.registry.members(group)
 
-    def watch(self, target: ActorRef) -> Watch:
-        """Be told by a `Down` message when the run of `target` ends; at once if it has none."""
+    def watch(self, target: Ref) -> Watch:
+        """Be told by a `Down` message when the run of `target` ends; at once if it has none.
+
+        Raises:
+            TypeError: `target` is a router; watch each of its `refs()`.
+        """
+        if not isinstance(target, ActorRef):
+            raise TypeError(
+                f"a watch is for one actor, not for {target!r}; watch each of its refs()"
+            )
         watch = Watch(target, self.mailbox, self._is_alive)
         run = target.mailbox.run
         self.host.watches.add(watch, run=getattr(run, "run", 0), alive=run is not None)

@@ -44,8 +44,11 @@ class DeadLettered(Event):
 
     level: ClassVar[str] = "warning"
     reason: str
+    """As in the `DeadLetter`."""
     error: BaseException | None = None
+    """What its handler raised."""
     deliveries: int = 0
+    """How often a handler was given it."""
 
     def sentence(self) -> str:
         why = f" ({shown(self.error)})" if self.error is not None else ""

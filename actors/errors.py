@@ -63,7 +63,7 @@ class ActorStopped(SendError):
     def __init__(self, path: str, message: object, *, why: str) -> None:
         super().__init__(
             f"{path} is {why}, so {_brief(message)} was not delivered."
-            " Start it again, or route to another replica.",
+            f" {'Enable it' if why == 'disabled' else 'Start it again'}, or route to another replica.",
             path=path,
             message=message,
         )

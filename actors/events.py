@@ -69,6 +69,7 @@ class Gap(Event):
 
     level: ClassVar[str] = "warning"
     missed: int = 0
+    """How many."""
 
     def sentence(self) -> str:
         return f"{self.missed} events were missed by a slow reader"

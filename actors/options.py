@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import wraps
 from math import inf
@@ -21,6 +20,7 @@ __all__ = [
     "above_zero",
     "amount",
     "checked",
+    "close_to",
     "count",
     "flag",
     "is_number",
@@ -201,5 +201,12 @@ def flag(_: object, field: Field, value: Any) -> None:
 
 def nearest(name: str, options: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing if none of `options` is near."""
-    near = get_close_matches(name, list(options), n=1, cutoff=0.6)
+    near = close_to(name, options, most=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def close_to(name: str, options: Iterable[str], *, most: int = 3) -> list[str]:
+    """Those of `options` that `name` may be a slip for, nearest first."""
+    from difflib import get_close_matches  # only for a message, so not at import
+
+    return get_close_matches(name, list(options), n=most, cutoff=0.6)

@@ -66,7 +66,9 @@ class Reminder:
         if self.period is None:
             self._box.put_anyway(Tick(self.message, self.wanted))
             return
-        if self._queued is None or self._queued not in self._box.queue:
+        queued = self._queued
+        # By identity: `in` would compare it with users' messages, whose comparison may raise.
+        if queued is None or not any(item is queued for item in self._box.queue):
             self._queued = Tick(self.message, self.wanted)
             self._box.put_anyway(self._queued)
         now = trio.current_time()

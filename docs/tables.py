@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from html import escape
 from importlib import import_module
 from math import hypot, inf
+from pathlib import Path
 
 import attrs
 
@@ -80,7 +81,11 @@ def field_docs(cls: type) -> dict[str, str]:
 
 def event_classes() -> list[type[Event]]:
     """Every event class of the two packages, in the order of the source."""
-    import_module("supervision.events")
+    for package in PACKAGES:
+        root = Path(package.__file__).parent
+        for path in sorted(root.rglob("*.py")):
+            if "(Event):" in path.read_text("utf-8"):
+                import_module(".".join(path.relative_to(root.parent).with_suffix("").parts))
     found: list[type[Event]] = []
     todo = [Event]
     while todo:
@@ -109,11 +114,15 @@ def events() -> str:
                 f"`{cls.__name__}`",
                 cls.level,
                 "yes" if cls.decision else "",
-                first_line(cls).removeprefix("Decision: "),
+                _sentence(first_line(cls).removeprefix("Decision: ")),
                 "<br>".join(fields),
             ]
         )
     return table(["event", "level", "decision", "meaning", "fields of its own"], rows)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def event_fields() -> str:
@@ -197,7 +206,7 @@ def state_diagram() -> str:
     """The transition table as a picture: an SVG without script, style sheet or font of its own."""
     parts = [
         (
-            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 390" role="img"'
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 390" role="img" fill="currentColor"'
             ' aria-label="The states and the transitions between them" style="max-width:720px">'
         ),
         (

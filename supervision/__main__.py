@@ -16,7 +16,6 @@ import sys
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from importlib import import_module
 from math import inf
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, Final, NoReturn
 
 import trio
 
+from actors.options import nearest
 from supervision.config import configure
 from supervision.errors import ConfigError, SpecError, StartFailed, TreeFailed
 from supervision.schema import changed
@@ -220,10 +220,8 @@ def _found(target: str) -> object:
 
 def _hint(module: object, name: str) -> str:
     trees = [key for key, value in vars(module).items() if isinstance(value, Supervisor)]
-    near = get_close_matches(name, list(vars(module)), n=1)
-    if near:
-        return f" Did you mean {near[0]!r}?"
-    return f" It has: {', '.join(trees)}." if trees else ""
+    known = f" It has: {', '.join(trees)}." if trees else ""
+    return nearest(name, vars(module)) or known
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from actors.actor import Actor, run_actor
 from actors.clock import Timer
 from actors.context import Context
 from actors.errors import ActorStopped, HandlerFailed
-from actors.letters import NOTHING, Letter
+from actors.letters import NOTHING
 from actors.mailbox import Mailbox
 from actors.ref import ActorRef, Ref, running
 from actors.registry import Registry
@@ -122,7 +122,7 @@ class Replica(Member):
         )
         self.scope = trio.CancelScope()
         if spec.start_timeout is not None:
-            self._watch(spec.start_timeout, self._start_timed_out)
+            self._watch(self.since + spec.start_timeout, self._start_timed_out)
         self.tree.emit(Started, self.path, self.run)
         if self._ending_now:
             self._again = True  # the task that is just ending the last run goes on with this one
@@ -142,7 +142,7 @@ class Replica(Member):
                 with scope:
                     if not scope.cancel_called:
                         await self._work(ctx)
-                        self._returned()
+                        self.mailbox.done()  # it has returned: what it still had in hand is handled
             except Exception as exc:
                 how, error = Ending.FAILED, exc
             except BaseException as exc:
@@ -198,14 +198,6 @@ class Replica(Member):
                     option="run",
                 )
 
-    def _returned(self) -> None:
-        """Nothing was raised: a message still in hand has been handled, an ask among them will not be answered."""
-        item = self.mailbox.in_hand
-        if item is not NOTHING:
-            self.mailbox.done()
-            if isinstance(item, Letter):
-                item.returned(ActorStopped(self.path, item.message, why="stopped"))
-
     def _sort_out(self, exc: BaseException) -> Exception | None:
         """What a run's BaseException means: a failure, nothing (a stray Cancelled), or the end of the tree."""
         rest: BaseException | None = exc
@@ -236,7 +228,7 @@ class Replica(Member):
         self.tree.emit(Ready, self.path, self.run, after=now - self.since)
         if self.spec.watchdog is not None and self.ctx is not None:
             self.ctx.beat_at = now
-            self._watch(self.spec.watchdog, self._look_for_a_beat)
+            self._watch(now + self.spec.watchdog, self._look_for_a_beat)
         self.parent.member_ready(self)
 
     def run_is_idle(self) -> None:
@@ -264,9 +256,10 @@ class Replica(Member):
 
     # -- start timeout and watchdog --------------------------------------------------------------
 
-    def _watch(self, seconds: float, callback: Callable[[], object]) -> None:
+    def _watch(self, when: float, callback: Callable[[], object]) -> None:
+        # A time, not a duration: now + (when - now) may fall short of `when`, and a watcher that then looks again would spin.
         self._unwatch()
-        self._guard = self.tree.timers.call_at(self.tree.now() + seconds, callback)
+        self._guard = self.tree.timers.call_at(when, callback)
 
     def _unwatch(self) -> None:
         if self._guard is not None:
@@ -283,10 +276,11 @@ class Replica(Member):
         now = self.tree.now()
         if ctx.one_at_a_time and self.mailbox.in_hand is NOTHING:
             ctx.beat_at = now  # an actor that waits for messages owes no sign of life
-        if now - ctx.beat_at >= limit:
+        due = ctx.beat_at + limit
+        if now >= due:
             self._kill(WatchdogExpired(self.path, limit, await_stack(self.task)))
         else:
-            self._watch(ctx.beat_at + limit - now, self._look_for_a_beat)
+            self._watch(due, self._look_for_a_beat)
 
     def _kill(self, error: Exception) -> None:
         """Cancel the run and count it as failed with `error`."""
@@ -295,7 +289,7 @@ class Replica(Member):
             if self.phase is Phase.READY:  # however long it takes to end, it works no more
                 self.become(State.RUNNING, Phase.STOPPING)
             self._cancel(str(error))
-            self._watch(min(self.spec.shutdown, REPORT_EVERY), self._report)
+            self._watch(self.tree.now() + min(self.spec.shutdown, REPORT_EVERY), self._report)
 
     # -- stopping --------------------------------------------------------------------------------
 
@@ -308,6 +302,8 @@ class Replica(Member):
         now = self.tree.now()
         self.deadline = min(now + self.spec.shutdown, self.tree.deadline)
         ctx.stopping = True
+        if ctx.cleaning is not None:
+            ctx.cleaning.deadline = inf  # from now on the stop deadline counts
         if self.spec.mailbox.drain and not self.wanted_again() and box.queue:
             ctx.draining = True
             box.refuse("draining")
@@ -325,7 +321,7 @@ class Replica(Member):
         elif not ctx.in_work():
             self._cancel("asked to stop, and no work in hand")
         if self.deadline < inf:
-            self._watch(self.deadline - now, self._deadline_passed)
+            self._watch(self.deadline, self._deadline_passed)
         else:
             self._unwatch()
 
@@ -344,8 +340,11 @@ class Replica(Member):
         if self._killed_by is not None and self.ctx is not None:
             self.ctx.stopping = True
         self._forced_at = self.tree.now()
+        self.deadline = min(self.deadline, self._forced_at)
         self.tree.emit(Forced, self.path, self.run, why=why)
         self._cancel(why)
+        if self.ctx is not None and self.ctx.cleaning is not None:
+            self.ctx.cleaning.cancel(reason=why)
         self._settle(_SETTLING)
 
     def _cancel(self, why: str) -> None:
@@ -355,7 +354,7 @@ class Replica(Member):
             self.scope.cancel(reason=why)
 
     def _settle(self, turns: int) -> None:
-        self._watch(0, (lambda: self._settle(turns - 1)) if turns else self._report)
+        self._watch(self.tree.now(), (lambda: self._settle(turns - 1)) if turns else self._report)
 
     def _report(self) -> None:
         self._reported = True
@@ -370,7 +369,7 @@ class Replica(Member):
             stack=await_stack(self.task),
             thread=waits_for_thread(self.task),
         )
-        self._watch(REPORT_EVERY, self._report)
+        self._watch(self.tree.now() + REPORT_EVERY, self._report)
 
     def retire(self, why: str) -> None:
         self.mailbox.close(why)

@@ -75,6 +75,7 @@ class Failed(Event):
 
     level: ClassVar[str] = "warning"
     error: BaseException | None
+    """What it raised."""
     lasted: float
     """Seconds it was ready; 0 if it never was."""
 
@@ -121,6 +122,7 @@ class FailedForGood(Event):
     level: ClassVar[str] = "error"
     decision: ClassVar[bool] = True
     why: str
+    """Which limit, in words."""
     failures: tuple[Exception, ...] = ()
     """The last errors, oldest first."""
 
@@ -137,6 +139,7 @@ class GaveUp(Event):
     child: str
     """The path of the child that made it."""
     why: str
+    """Which limit, in words."""
     failures: tuple[Exception, ...] = ()
     """The last errors, oldest first."""
 
@@ -152,6 +155,7 @@ class StopRequested(Event):
     level: ClassVar[str] = "debug"
     decision: ClassVar[bool] = True
     why: str
+    """Who asked, in words."""
     deadline: float | None = None
     """Time of Trio's clock at which it will be cancelled; None for a supervisor."""
 
@@ -165,6 +169,7 @@ class Changed(Event):
 
     decision: ClassVar[bool] = True
     what: str
+    """Such as `was disabled`."""
 
     def sentence(self) -> str:
         return f"{self.path} {self.what}"
@@ -177,6 +182,7 @@ class Forced(Event):
     level: ClassVar[str] = "warning"
     decision: ClassVar[bool] = True
     why: str
+    """Which deadline, or who, in words."""
 
     def sentence(self) -> str:
         return f"{self.path} was cancelled: {self.why}"
@@ -231,6 +237,7 @@ class TreeStopped(Event):
     """The last event of a tree."""
 
     report: StopReport
+    """How the stop went."""
 
     def sentence(self) -> str:
         report = self.report

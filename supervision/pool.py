@@ -15,6 +15,7 @@ import trio
 from actors.deadletters import DeadLetters
 from actors.errors import NoSuchActor, WouldWaitForItself
 from actors.events import Subscription
+from actors.options import nearest
 from actors.ref import ActorRef, Ref, running
 from actors.registry import Registry
 from actors.routing import Router, Routing
@@ -30,7 +31,7 @@ from supervision.errors import (
 )
 from supervision.events import Changed, StopReport
 from supervision.health import Health, health
-from supervision.member import Member
+from supervision.member import BY_ITSELF, Member
 from supervision.report import Counts, Snapshot, SupervisorInfo, WorkerInfo
 from supervision.slot import Slot
 from supervision.specs import Spec, Worker, check_child, check_makeable
@@ -144,10 +145,14 @@ class Pool:
         For a worker with replicas, until all are. Returns at once if so already.
 
         Raises:
+            ValueError: there is no such state or phase.
             NotRunning: the tree has ended, so it will not be any more.
             NoSuchActor: it was removed or forgotten meanwhile.
         """
         wanted = {str(state) for state in states}
+        for state in wanted.difference(State, Phase):
+            hint = nearest(state, map(str, (*State, *Phase)))
+            raise ValueError(f"there is no state or phase {state!r}.{hint}")
         members = self._members(path)
         await trio.lowlevel.checkpoint()
         for member in members:
@@ -261,6 +266,7 @@ class Pool:
         Raises:
             IllegalTransition: it is disabled.
             StartFailed: the new run failed before it was ready; its supervisor goes on as after any failure.
+            NotRunning: somebody stopped it, or the tree, meanwhile.
         """
         branch, members = self._targets(path, "restart")
         self._refuse_own(path, "restart")
@@ -279,7 +285,7 @@ class Pool:
         for member in members:
             while member.run == runs[member] or member.phase is Phase.STARTING:
                 if branch.closing or not member.wanted:
-                    return
+                    raise NotRunning(member.path, "restart", "was stopped meanwhile")
                 await member.changed()
                 if member.run > runs[member] and not member.alive and member.ready_at is None:
                     raise StartFailed(member.path, member.error)
@@ -306,18 +312,24 @@ class Pool:
     async def scale(self, path: str, replicas: int) -> None:
         """Change the number of replicas of a worker; waits for new ones to be ready and for old ones to stop.
 
-        The ones with the highest numbers go first.
+        The ones with the highest numbers go first. New ones of a worker that is disabled are disabled too.
         """
         branch, slot, _ = self._tree.locate(path)
         self._running_branch(branch.path, "scale")
         if slot is None or not isinstance(slot.spec, Worker):
             raise NoSuchActor(path, why=f"{path!r} is a supervisor; only workers have replicas")
         spec = attrs.evolve(slot.spec, replicas=replicas)
-        surplus = slot.members[replicas:]
+        present = [member for member in slot.members if not member.doomed]
+        surplus = present[replicas:]
         for member in surplus:
             self._refuse_own(member.path, "scale")
         slot.spec = spec
-        added = branch.grow(slot, max(0, replicas - len(slot.members)))
+        added = branch.grow(slot, max(0, replicas - len(present)))
+        if present and all(member.state is State.DISABLED for member in present):
+            for member in added:
+                member.wanted = False
+                member.become(State.DISABLED)
+                member.retire("disabled")
         self._tree.structure_changed()
         self._tree.emit(
             Changed, f"{branch.path}/{slot.spec.name}", what=f"was scaled to {replicas}"
@@ -390,6 +402,10 @@ class Pool:
                 for member in members:
                     self._let_go(branch, member, doomed=True)
             raise StartFailed(failed.path, error)
+        for member in members:
+            asked = member.cause is not None and member.cause != BY_ITSELF
+            if asked and member.ready_at is None:
+                raise NotRunning(member.path, "start", "was stopped before it was ready")
 
     def _let_go(self, branch: Branch, member: Member, *, doomed: bool = False) -> None:
         member.wanted = False

@@ -120,6 +120,7 @@ async def serve(
                     nursery.cancel_scope.cancel(reason="the tree has ended")
             outside.cancel_scope.cancel(reason="the tree has ended")
     finally:
+        live.done.set()  # also if the library itself has failed: nobody may wait for this tree for ever
         error = live.fatal or live.failure
         if error is not None:
             raise error

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from difflib import get_close_matches
 from functools import partial
 from math import inf
 from random import Random
@@ -20,6 +19,7 @@ from actors.clock import Timer
 from actors.context import Context
 from actors.errors import NoSuchActor
 from actors.mailbox import Office
+from actors.options import close_to
 from actors.ref import ActorRef, Ref
 from actors.registry import Registry
 from actors.routing import Router
@@ -233,7 +233,7 @@ class Tree:
 
     def _unknown(self, name: str) -> NoSuchActor:
         known = [*self.names(), *(path for paths in self.names().values() for path in paths)]
-        return NoSuchActor(name, candidates=tuple(get_close_matches(name, known, n=3)))
+        return NoSuchActor(name, candidates=tuple(close_to(name, known)))
 
     def names(self) -> dict[str, list[str]]:
         """Every bare name, and the paths it may stand for."""

@@ -8,6 +8,8 @@ Floor: above counts and signals. Theory:
 * Half-open admits a fixed number of trials, each with a lease: a trial that never returns loses its place, not the breaker.
 * Only an `Exception` that the policy names is a failure. Whatever else ends a call, a cancellation above all, is neutral: it
   gives the place back and changes no count.
+* Times mean nothing in another Trio run, whose clock has another origin: a breaker that outlives a run begins anew in the next,
+  except for what was set by hand.
 * What listens to changes is called after the change is visible, in order, and may use the breaker.
 """
 
@@ -16,18 +18,21 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from math import inf
 from random import Random
 from typing import Any, Final, ParamSpec, TypeVar, cast
+from weakref import ref
 
 import attrs
 import trio
 
-from actors.errors import BreakerOpen, Rejected
+from actors.errors import BreakerOpen, PoisonMessage, Rejected
+from actors.options import OptionError
 from actors.records import Record, record
 from actors.resilience.breaker_policy import TRANSITIONS, BreakerPolicy, BreakerState
 from actors.resilience.counts import Counts, Outcome, Window
-from actors.resilience.guard import Guard
+from actors.resilience.guard import NO_RESULT, Guard
 from actors.resilience.signals import BreakerChanged, CallRejected, report
 from actors.resilience.verdict import covers, leaves, retry_after
 
@@ -93,15 +98,25 @@ class CircuitBreaker(Guard["_Ticket"]):
     ) -> None:
         super().__init__(name)
         self.policy = policy if policy is not None else BreakerPolicy()
+        if not isinstance(self.policy, BreakerPolicy):
+            raise OptionError(
+                f"policy is a BreakerPolicy(...) or None, not {policy!r}",
+                where=f"breaker {name!r}",
+                option="policy",
+            )
         self._listener = on_state_change
         self._random = random or _RANDOM
         self._state = BreakerState.CLOSED
         self._generation = 0
-        self._plain = _Ticket(
-            0, 0.0
-        )  # for all calls of a generation in which nobody asks how long they take
-        self._window = Window(self.policy.window, self.policy.window_calls)
-        self._timed = self.policy.windowed or self.policy.slow_after is not None
+        # One for all calls of a generation in which nobody asks how long they take.
+        self._plain = _Ticket(0, -inf)
+        self._timed = self.policy.windowed
+        self._window = (
+            Window(self.policy.window, self.policy.window_calls)
+            if self._timed
+            else Window(inf, None)
+        )
+        self._run: ref[trio.lowlevel.TrioToken] | None = None
         self._open_until = 0.0
         self._opened_for = self.policy.open_for
         self._reopened = 0
@@ -118,13 +133,23 @@ class CircuitBreaker(Guard["_Ticket"]):
     @property
     def state(self) -> BreakerState:
         """CLOSED 0, HALF_OPEN 1 or OPEN 2, now."""
-        if self._state is BreakerState.OPEN and self._held is None:
-            self._look(trio.current_time())
+        if self._state is not BreakerState.CLOSED:
+            self._settle_in()
+            if self._state is BreakerState.OPEN and self._held is None:
+                self._look(trio.current_time())
         return self._state
+
+    @property
+    def admits(self) -> bool:
+        """True if a call would be admitted now."""
+        if self.state is BreakerState.HALF_OPEN:
+            return len(self._leased(trio.current_time())) < self.policy.half_open_max
+        return self._state is BreakerState.CLOSED
 
     @property
     def counts(self) -> Counts:
         """The results of the present generation."""
+        self._settle_in()
         return self._window.counts(trio.current_time())
 
     def statistics(self) -> BreakerStatistics:
@@ -140,22 +165,26 @@ class CircuitBreaker(Guard["_Ticket"]):
             retry_after=self._retry_after(trio.current_time()) if state else 0.0,
         )
 
+    def _settle_in(self) -> None:
+        token = trio.lowlevel.current_trio_token()
+        if self._run is not None and self._run() is token:
+            return
+        new, self._run = self._run is None, ref(token)
+        if new:
+            return
+        self._window.clear()
+        if self._state is not BreakerState.CLOSED and self._held is None:
+            self._begin(BreakerState.CLOSED, "a new Trio run began")
+
     def _look(self, now: float) -> None:
         if now >= self._open_until:
             self._change(BreakerState.HALF_OPEN, f"it was open for {self._opened_for:.3g} s")
 
     def _change(self, new: BreakerState, why: str) -> None:
-        old, self._state = self._state, new
+        old = self._state
         if old is not new and new not in TRANSITIONS[old]:
             raise AssertionError(f"breaker {self.name}: no way from {old.name} to {new.name}")
-        self._generation += 1
-        self._plain = _Ticket(self._generation, 0.0)
-        self._why = why
-        self._window.clear()
-        self._trials.clear()
-        self._passed = 0
-        if new is BreakerState.CLOSED:
-            self._reopened = 0
+        self._begin(new, why)
         if old is not new:
             report(
                 BreakerChanged,
@@ -163,11 +192,22 @@ class CircuitBreaker(Guard["_Ticket"]):
                 old=old.name.lower(),
                 new=new.name.lower(),
                 why=why,
-                retry_after=max(0.0, self._open_until - trio.current_time()) if new else 0.0,
+                retry_after=self._retry_after(trio.current_time()) if new else 0.0,
             )
             if self._listener is not None:
                 self._changes.append((old, new))
                 self._tell()
+
+    def _begin(self, state: BreakerState, why: str) -> None:
+        self._state = state
+        self._generation += 1
+        self._plain = _Ticket(self._generation, -inf)
+        self._why = why
+        self._window.clear()
+        self._trials.clear()
+        self._passed = 0
+        if state is BreakerState.CLOSED:
+            self._reopened = 0
 
     def _trip(self, now: float, why: str, hint: float | None) -> None:
         if self._state is BreakerState.HALF_OPEN:
@@ -183,6 +223,9 @@ class CircuitBreaker(Guard["_Ticket"]):
 
     def open(self, seconds: float | None = None, why: str = "opened by hand") -> None:
         """Open it now, for `seconds` or as long as the policy says."""
+        if seconds is not None and not 0 <= seconds < inf:
+            raise ValueError(f"seconds must be finite, 0 or more, not {seconds!r}; see isolate()")
+        self._settle_in()
         self._held = None
         now = trio.current_time()
         self._opened_for = self.policy.open_for if seconds is None else seconds
@@ -191,19 +234,22 @@ class CircuitBreaker(Guard["_Ticket"]):
 
     def close(self, why: str = "closed by hand") -> None:
         """Close it now and forget what was counted; also ends `isolate` and `disable`."""
+        self._settle_in()
         self._held = None
         self._change(BreakerState.CLOSED, why)
 
     def isolate(self, why: str = "isolated by hand") -> None:
         """Keep it open, whatever happens, until `close` or `open`."""
+        self._settle_in()
         self._held = "isolated"
         self._open_until = inf
         self._change(BreakerState.OPEN, why)
 
     def disable(self, why: str = "disabled by hand") -> None:
         """Admit everything and count nothing, until `close`, `open` or `isolate`."""
-        self._change(BreakerState.CLOSED, why)
+        self._settle_in()
         self._held = "disabled"
+        self._change(BreakerState.CLOSED, why)
 
     # -- a call ----------------------------------------------------------------------------------
 
@@ -211,13 +257,12 @@ class CircuitBreaker(Guard["_Ticket"]):
         """Admit a call, or raise `BreakerOpen`."""
         if self._state is BreakerState.CLOSED:
             return _Ticket(self._generation, trio.current_time()) if self._timed else self._plain
-        now = trio.current_time()
-        if self._state is BreakerState.OPEN:
-            if self._held is None:
-                self._look(now)
-            if self._state is BreakerState.OPEN:
-                raise self._refusal(now)
-        self._trials = {trial for trial in self._trials if trial.lease_until > now}
+        state, now = self.state, trio.current_time()
+        if state is BreakerState.CLOSED:  # since a new Trio run began
+            return self.enter()
+        if state is BreakerState.OPEN:
+            raise self._refusal(now)
+        self._trials = self._leased(now)
         if len(self._trials) >= self.policy.half_open_max:
             raise self._refusal(now)
         lease = self.policy.lease if self.policy.lease is not None else max(self._opened_for, 1e-3)
@@ -225,7 +270,17 @@ class CircuitBreaker(Guard["_Ticket"]):
         self._trials.add(ticket)
         return ticket
 
-    async def call(self, fn: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+    def _leased(self, now: float) -> set[_Ticket]:
+        return {trial for trial in self._trials if trial.lease_until > now}
+
+    def begins(self, ticket: _Ticket) -> None:
+        """The call begins only now, having waited in a line of ours: its lease and its length count from here."""
+        if ticket.started > -inf:
+            now = trio.current_time()
+            ticket.lease_until += now - ticket.started
+            ticket.started = now
+
+    async def call(self, fn: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
         """Call `fn(*args, **kwargs)` if the breaker admits it, and return its result."""
         ticket = self.enter()  # as `Guard.call`, less the coroutine that a breaker does not need
         try:
@@ -256,7 +311,13 @@ class CircuitBreaker(Guard["_Ticket"]):
 
     def succeeded(self, ticket: _Ticket, result: object) -> None:
         """The call returned `result`."""
-        if self.policy.fails is not None and self.policy.fails(result):
+        fails = self.policy.fails
+        try:
+            failed = fails is not None and result is not NO_RESULT and fails(result)
+        except BaseException:
+            self.left(ticket)
+            raise
+        if failed:
             self._book(ticket, Outcome.FAILURE, None)
         elif self._timed or ticket.lease_until < inf:
             self._book(ticket, Outcome.SUCCESS, None)
@@ -265,19 +326,25 @@ class CircuitBreaker(Guard["_Ticket"]):
 
     def failed(self, ticket: _Ticket, error: Exception) -> None:
         """The call raised `error`."""
-        self._book(
-            ticket, Outcome.FAILURE if self.counts_as_failure(error) else Outcome.NEUTRAL, error
-        )
+        try:
+            counts = self.counts_as_failure(error)
+        except BaseException:
+            self.left(ticket)
+            raise
+        self._book(ticket, Outcome.FAILURE if counts else Outcome.NEUTRAL, error)
 
     def left(self, ticket: _Ticket) -> None:
         """The call was cancelled, or ended by something that is no `Exception`: neutral."""
         self._book(ticket, Outcome.NEUTRAL, None)
 
     def counts_as_failure(self, error: Exception) -> bool:
-        """True if any leaf of `error` is one that the policy counts; a refusal by another guard is none."""
+        """True if any leaf of `error` is one that the policy counts.
+
+        A refusal by another guard says nothing about the dependency, and nor does a message that can never succeed.
+        """
         policy = self.policy
         return any(
-            not isinstance(leaf, Rejected)
+            not isinstance(leaf, (PoisonMessage, Rejected))
             and covers(policy.on, leaf)
             and not covers(policy.neutral, leaf)
             for leaf in leaves(error)
@@ -287,10 +354,10 @@ class CircuitBreaker(Guard["_Ticket"]):
         if ticket.generation != self._generation or self._held is not None:
             return
         now = trio.current_time()
-        if self._state is BreakerState.HALF_OPEN:
-            if ticket not in self._trials:
-                return  # its lease ran out, and its place was given to another
-            self._trials.discard(ticket)
+        self._settle_in()
+        # A trial whose lease ran out has lost its place, but its result still says how the dependency is: were it ignored,
+        # calls that take longer than their lease could never close the breaker.
+        self._trials.discard(ticket)
         slow = self.policy.slow_after is not None and now - ticket.started >= self.policy.slow_after
         self._window.add(outcome, now, slow=slow and outcome is not Outcome.NEUTRAL)
         hint = retry_after(error) if error is not None and outcome is Outcome.FAILURE else None
@@ -349,13 +416,18 @@ class CircuitBreaker(Guard["_Ticket"]):
         if self._telling:
             return
         self._telling = True
-        while self._changes:
-            old, new = self._changes.popleft()
-            waiting = self._call_listener(old, new)
-            if waiting is not None:
-                trio.lowlevel.spawn_system_task(self._tell_slowly, waiting)
-                return
-        self._telling = False
+        later = False
+        try:
+            while self._changes and not later:
+                waiting = self._call_listener(*self._changes.popleft())
+                if waiting is not None:
+                    # In the context of this call: what the listener reports belongs to its tree.
+                    trio.lowlevel.spawn_system_task(
+                        self._tell_slowly, waiting, context=copy_context()
+                    )
+                    later = True
+        finally:
+            self._telling = later
 
     def _call_listener(self, old: BreakerState, new: BreakerState) -> Awaitable[object] | None:
         assert self._listener is not None
@@ -371,7 +443,8 @@ class CircuitBreaker(Guard["_Ticket"]):
             await waiting
         except Exception:
             logger.exception("on_state_change of breaker %s failed", self.name)
-        self._telling = False
+        finally:
+            self._telling = False
         self._tell()
 
     def __repr__(self) -> str:

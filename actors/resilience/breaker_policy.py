@@ -13,9 +13,19 @@ from typing import Any, Final
 
 import attrs
 
-from actors.options import OptionError, amount, checked, is_number, seconds, share, some_seconds
+from actors.options import (
+    OptionError,
+    above_zero,
+    amount,
+    checked,
+    is_number,
+    seconds,
+    share,
+    some_seconds,
+)
+from actors.resilience.backoff import Backoff
 from actors.resilience.counts import Counts
-from actors.resilience.verdict import Errors, as_errors
+from actors.resilience.verdict import Errors, as_errors, kinds
 
 __all__ = ["TRANSITIONS", "BreakerPolicy", "BreakerState"]
 
@@ -56,6 +66,11 @@ def _whole(_: object, field: attrs.Attribute[Any], value: Any) -> None:
         )
 
 
+def _function(_: object, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and not callable(value):
+        raise OptionError(f"{field.name} is a function or None, not {value!r}", option=field.name)
+
+
 def _rate(_: object, field: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and (not is_number(value) or not 0 < value <= 1):
         raise OptionError(
@@ -90,7 +105,7 @@ class BreakerPolicy:
         metadata={"doc": "seconds from which a call counts as slow"},
     )
     window: float = attrs.field(
-        default=60.0, validator=seconds, metadata={"doc": "seconds that rates are taken over"}
+        default=60.0, validator=above_zero, metadata={"doc": "seconds that rates are taken over"}
     )
     window_calls: int | None = attrs.field(
         default=None,
@@ -104,6 +119,7 @@ class BreakerPolicy:
     )
     ready_to_trip: Callable[[Counts], bool] | None = attrs.field(
         default=None,
+        validator=_function,
         metadata={"doc": "a rule of your own over the counts, asked after each failure"},
     )
     open_for: float = attrs.field(
@@ -138,20 +154,36 @@ class BreakerPolicy:
     on: Errors = attrs.field(
         default=(Exception,),
         converter=as_errors,
+        validator=kinds,
         metadata={"doc": "errors that count as failures: classes, or a function of the error"},
     )
     neutral: Errors = attrs.field(
         default=(),
         converter=as_errors,
+        validator=kinds,
         metadata={"doc": "exceptions from `on` that count as nothing"},
     )
     fails: Callable[[Any], bool] | None = attrs.field(
-        default=None, metadata={"doc": "a function of a result: true if it is a failure after all"}
+        default=None,
+        validator=_function,
+        metadata={"doc": "a function of a result: true if it is a failure after all"},
     )
 
     def __attrs_post_init__(self) -> None:
         if (self.slow_rate is None) != (self.slow_after is None):
             raise OptionError("slow_rate and slow_after belong together", option="slow_rate")
+        if self.failures is None and not self.windowed:
+            raise OptionError(
+                "nothing would ever open it: give failures, a rate or ready_to_trip",
+                option="failures",
+            )
+        rated = self.failure_rate is not None or self.slow_rate is not None
+        if rated and self.window_calls is not None and self.window_calls < self.minimum:
+            raise OptionError(
+                f"minimum ({self.minimum}) is more than window_calls ({self.window_calls}), so no rate"
+                " would ever mean anything",
+                option="minimum",
+            )
         if self.open_max < self.open_for:
             raise OptionError(
                 f"open_max ({self.open_max:g} s) is shorter than open_for ({self.open_for:g} s)",
@@ -169,6 +201,5 @@ class BreakerPolicy:
 
     def open_seconds(self, reopened: int, random: Random) -> float:
         """Seconds to stay open, after `reopened` failed recoveries in a row."""
-        growth = self.open_growth ** min(reopened, 64)
-        base = min(self.open_max / (1 + self.jitter), self.open_for * growth)
-        return base * (1 + random.uniform(-self.jitter, self.jitter)) if self.jitter else base
+        schedule = Backoff(self.open_for, self.open_growth, self.open_max, self.jitter)
+        return schedule.delay(reopened + 1, random)

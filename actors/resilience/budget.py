@@ -10,7 +10,7 @@ from collections import deque
 
 import attrs
 
-from actors.options import OptionError, checked, count, is_number, seconds
+from actors.options import OptionError, above_zero, checked, count, is_number
 from actors.records import Record, record
 
 __all__ = ["BudgetPolicy", "BudgetStatistics", "RetryBudget"]
@@ -35,7 +35,7 @@ class BudgetPolicy:
         default=10, validator=count, metadata={"doc": "retries per window that are always allowed"}
     )
     window: float = attrs.field(
-        default=10.0, validator=seconds, metadata={"doc": "seconds that count"}
+        default=10.0, validator=above_zero, metadata={"doc": "seconds that count"}
     )
 
 
@@ -76,17 +76,22 @@ class RetryBudget:
 
     def _slice(self, now: float) -> list[float]:
         slices = self._slices
-        if slices and now - slices[-1][0] < self.policy.window / 10:
-            return slices[-1]
-        while slices and now - slices[0][0] >= self.policy.window:
+        self._expire(now)
+        if not slices or now - slices[-1][0] >= self.policy.window / 10:
+            slices.append([now, 0, 0])
+        return slices[-1]
+
+    def _expire(self, now: float) -> None:
+        slices = self._slices
+        # A slice of the future is one of an earlier Trio run, whose clock had another origin.
+        while slices and (now - slices[0][0] >= self.policy.window or now < slices[-1][0]):
             _, first, retries = slices.popleft()
             self._first -= int(first)
             self._retries -= int(retries)
-        slices.append([now, 0, 0])
-        return slices[-1]
 
-    def statistics(self) -> BudgetStatistics:
-        """Counts now."""
+    def statistics(self, now: float) -> BudgetStatistics:
+        """Counts at `now`."""
+        self._expire(now)
         return BudgetStatistics(
             first_attempts=self._first, retries=self._retries, refused=self.refused
         )

@@ -99,7 +99,8 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
         self._running += 1
         return self._hold(current_task())
 
-    async def enter_waiting(self) -> trio.lowlevel.Task:
+    async def enter_waiting(self, until: float = inf) -> trio.lowlevel.Task:
+        """Take a place, waiting for one no longer than `max_wait` and `until`, a time of Trio's clock."""
         if self._running < self._limit and not self._line:
             self._running += 1
             return self._hold(current_task())
@@ -110,7 +111,8 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
             raise RuntimeError(
                 f"this task holds a place of bulkhead {self.name} and would wait for itself to give it back"
             )
-        with trio.move_on_after(self.max_wait) as scope:
+        began = trio.current_time()
+        with trio.move_on_at(min(until, began + self.max_wait)) as scope:
             self._line[task] = None
             self._peak = max(self._peak, len(self._line))
 
@@ -120,7 +122,13 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
 
             await wait_task_rescheduled(leave_line)
         if scope.cancelled_caught:
-            raise self._refusal(self.max_wait)
+            raise self._refusal(trio.current_time() - began)
+        try:
+            # Cancelled in the instant it was handed over: the call must not begin.
+            await trio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            self._pass_on()
+            raise
         return self._hold(task)
 
     def _hold(self, task: trio.lowlevel.Task) -> trio.lowlevel.Task:
@@ -138,6 +146,9 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
             self._holders[task] = held
         else:
             del self._holders[task]
+        self._pass_on()
+
+    def _pass_on(self) -> None:
         if self._line and self._running <= self._limit:
             self._hand_over()  # the place goes on to the next, so the number running stays
         else:
@@ -154,7 +165,7 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
 
     def _refusal(self, waited: float | None) -> BulkheadFull:
         self._rejected += 1
-        wait = self.max_wait if self.max_wait < inf else 1.0
+        wait = self.max_wait if 0 < self.max_wait < inf else 1.0
         reason = "bulkhead_full" if waited is None else "bulkhead_wait"
         report(
             CallRejected,

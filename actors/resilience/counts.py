@@ -92,6 +92,7 @@ class Window:
                 self._change(-1, *self._last.popleft())
             return
         if not self._slices or now - self._slices[-1][0] >= self._seconds / 10:
+            self._expire(now)  # here too: while all goes well nobody asks for the counts
             self._slices.append([now, 0, 0, 0])
         slice_ = self._slices[-1]
         slice_[2 if failed else 1] += 1
@@ -99,11 +100,7 @@ class Window:
 
     def counts(self, now: float) -> Counts:
         """The results in the window that ends at `now`."""
-        while self._slices and now - self._slices[0][0] >= self._seconds:
-            _, successes, failures, slow = self._slices.popleft()
-            self.successes -= int(successes)
-            self.failures -= int(failures)
-            self.slow -= int(slow)
+        self._expire(now)
         return Counts(
             successes=self.successes,
             failures=self.failures,
@@ -112,6 +109,13 @@ class Window:
             consecutive_successes=max(self.run, 0),
             consecutive_failures=max(-self.run, 0),
         )
+
+    def _expire(self, now: float) -> None:
+        while self._slices and now - self._slices[0][0] >= self._seconds:
+            _, successes, failures, slow = self._slices.popleft()
+            self.successes -= int(successes)
+            self.failures -= int(failures)
+            self.slow -= int(slow)
 
     def _change(self, by: int, failed: bool, slow: bool) -> None:
         if failed:

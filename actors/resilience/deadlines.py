@@ -7,26 +7,34 @@ stays a cancellation, for whoever owns it.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from math import inf
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
 
 import trio
+from trio.lowlevel import current_task
 
 from actors.errors import DeadlineExceeded, NoDeadline
+from actors.options import OptionError, is_number
 from actors.resilience.signals import Unbounded, current_office, report
 
 __all__ = ["deadline", "remaining", "require_deadlines"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _required: ContextVar[bool] = ContextVar("deadlines_required", default=False)
 
 
-@contextmanager
-def deadline(
-    seconds: float | None = None, *, reserve: float = 0.0, at: float | None = None, what: str = ""
-) -> Generator[trio.CancelScope]:
-    """Give a block at most so many seconds: `with deadline(25, reserve=5):` gives 20, or less if an enclosing one is nearer.
+class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`, `@deadline(5)`
+    """Give work at most so many seconds: `with deadline(25, reserve=5):` gives 20, or less if an enclosing one is nearer.
+
+    A block, a decorator of an async function, or `await deadline(5).call(fn, *args)`; it may be used many times, also by
+    several tasks at once, and counts anew each time. The block's variable is its `trio.CancelScope`.
 
     Args:
         seconds: from the moment the block is entered; None takes only what encloses it.
@@ -37,20 +45,81 @@ def deadline(
     Raises:
         DeadlineExceeded: its own time was up. If an enclosing deadline (or an equal one) expires, that one's owner is told.
     """
-    for name, value in (("seconds", seconds), ("reserve", reserve)):
-        if value is not None and not value >= 0:
-            raise ValueError(f"{name} must be a number of seconds, 0 or more, not {value!r}")
-    now = trio.current_time()
-    outer = trio.current_effective_deadline()
-    own = now + seconds if seconds is not None else inf
-    if at is not None:
-        own = min(own, at)
-    end = min(own, outer) - reserve if reserve else own
-    end = max(end, now) if end < outer else end
-    with trio.CancelScope(deadline=end) as scope:
-        yield scope
-    if scope.cancelled_caught:
-        raise DeadlineExceeded(max(0.0, end - now), what=what)
+
+    __slots__ = ("_entered", "at", "reserve", "seconds", "what")
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        *,
+        reserve: float = 0.0,
+        at: float | None = None,
+        what: str = "",
+    ) -> None:
+        for name, value in (("seconds", seconds), ("reserve", reserve)):
+            if value is not None and not (is_number(value) and value >= 0):
+                raise OptionError(
+                    f"{name} must be a number of seconds, 0 or more, not {value!r}",
+                    where="deadline",
+                    option=name,
+                )
+        if at is not None and not is_number(at):
+            raise OptionError(
+                f"at must be a time of Trio's clock, not {at!r}", where="deadline", option="at"
+            )
+        self.seconds = seconds
+        self.reserve = reserve
+        self.at = at
+        self.what = what
+        self._entered: dict[trio.lowlevel.Task, list[tuple[trio.CancelScope, float]]] = {}
+
+    def __enter__(self) -> trio.CancelScope:
+        now = trio.current_time()
+        outer = trio.current_effective_deadline()
+        own = now + self.seconds if self.seconds is not None else inf
+        if self.at is not None:
+            own = min(own, self.at)
+        end = min(own, outer) - self.reserve if self.reserve else own
+        if end < outer:
+            end = max(end, now)
+        scope = trio.CancelScope(deadline=end)
+        scope.__enter__()
+        self._entered.setdefault(current_task(), []).append((scope, end - now))
+        return scope
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        task = current_task()
+        scope, given = self._entered[task].pop()
+        if not self._entered[task]:
+            del self._entered[task]
+        scope.__exit__(kind, error, traceback)
+        if scope.cancelled_caught:
+            raise DeadlineExceeded(max(0.0, given), what=self.what)
+
+    async def call(self, fn: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
+        """Call `fn(*args, **kwargs)` within the deadline and return its result."""
+        with self:
+            return await fn(*args, **kwargs)
+
+    def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """Decorate an async function: each call of it gets this deadline, counted from the call."""
+
+        @wraps(fn)
+        async def limited(*args: P.args, **kwargs: P.kwargs) -> T:
+            return await self.call(fn, *args, **kwargs)
+
+        return limited
+
+    def __repr__(self) -> str:
+        parts = ["" if self.seconds is None else f"{self.seconds:g} s"]
+        parts += [f"reserve={self.reserve:g}"] if self.reserve else []
+        parts += [f"at={self.at:g}"] if self.at is not None else []
+        return f"<deadline {', '.join(filter(None, parts)) or 'of what encloses it'}>"
 
 
 def remaining() -> float:

@@ -1,23 +1,26 @@
 """Degradation: go on without an optional step that fails, and say so.
 
 Floor: above signals. The rule: a degraded answer is marked, counted and limited in age; only an `Exception` is hidden, never a
-cancellation; a feature has recovered when a call succeeds by the same rule that defines failure.
+cancellation nor poison; a feature has recovered when a call succeeds by the same rule that defines failure.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from math import inf
 from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar, cast
 
 import attrs
 import trio
 
-from actors.options import some_seconds
+from actors.errors import PoisonMessage, shown
+from actors.options import OptionError, some_seconds
 from actors.resilience.signals import DegradationChanged, Degraded, current_worker, report, shared
-from actors.resilience.verdict import Errors, covers, leaves
+from actors.resilience.verdict import Errors, as_errors, covers, kinds, leaves
 
 __all__ = ["Answer", "FeatureState", "degrade"]
 
@@ -25,6 +28,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 logger: Final = logging.getLogger("actors.resilience")
+_MOST_KEPT: Final = 1000
 
 
 @attrs.frozen(kw_only=True)
@@ -48,9 +52,10 @@ class FeatureState:
     since: float = 0.0
     answers: int = 0
     """Degraded answers so far."""
-    last: object = None
-    last_at: float | None = None
-    """When the last good result came."""
+    kept: OrderedDict[object, tuple[object, float]] = attrs.field(
+        factory=lambda: OrderedDict[object, "tuple[object, float]"]()
+    )
+    """The last good result for each combination of arguments, and when it came; the oldest go when there are many."""
 
 
 class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, `@degrade("x")`
@@ -68,9 +73,9 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
     Args:
         feature: its name, in events and in the metric `wf_worker_degraded_total{worker,feature}`.
         default: what stands in for the result; a function without parameters is called for it.
-        stale_for: serve the last good result, if it is at most this many seconds old, before `default`. An older one, and
-            no default, is the real error.
-        on: errors that degrade; others pass.
+        stale_for: serve the last good result of the same arguments (they must be hashable), if it is at most this many
+            seconds old, before `default`. None so young, and no default, is the real error.
+        on: errors that degrade: classes, or a function of the error; others pass, and `PoisonMessage` always does.
         fails: a function of a result: true if it is a failure after all.
     """
 
@@ -90,17 +95,23 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
         *,
         default: Any = None,
         stale_for: float | None = None,
-        on: Errors = (Exception,),
+        on: Errors | type[Exception] = (Exception,),
         fails: Callable[[Any], bool] | None = None,
     ) -> None:
         if not isinstance(feature, str) or not feature:
-            raise ValueError(f"a feature has a name, not {feature!r}")
-        some_seconds(None, cast(Any, _Named("stale_for")), stale_for)
+            raise OptionError(f"a feature has a name, not {feature!r}", option="feature")
+        errors = as_errors(on)
+        try:
+            some_seconds(None, cast(Any, _Named("stale_for")), stale_for)
+            kinds(None, cast(Any, _Named("on")), errors)
+        except OptionError as problem:
+            where = f"degrade {feature!r}"
+            raise OptionError(problem.text, where=where, option=problem.option) from None
         self.feature = feature
         self._default = default
         self._has_default = default is not None or stale_for is None
         self._stale_for = stale_for
-        self._errors = on
+        self._errors = errors
         self._fails = fails
 
     @property
@@ -108,17 +119,21 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
         """What the calling tree knows of this feature."""
         return shared("feature", self.feature, FeatureState)
 
-    async def call(self, fn: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> Answer[T]:
+    async def call(
+        self, fn: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any
+    ) -> Answer[T]:
         """Call `fn`; its result, or what stands in for it, marked as such."""
         try:
             result = await fn(*args, **kwargs)
         except Exception as error:
             if not self._hides(error):
                 raise
-            return self._instead(error)
+            return self._instead(error, args, kwargs)
         if self._fails is not None and self._fails(result):
-            return self._instead(ValueError(f"{result!r} counts as a failure"))
-        self._succeeded(result)
+            return self._instead(ValueError(f"{shown(result)} is a failure"), args, kwargs)
+        if self._stale_for is not None:
+            self._keep(result, args, kwargs)
+        self._succeeded()
         return Answer(value=result, degraded=False)
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
@@ -137,7 +152,7 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> bool:
         if error is None:
-            self._succeeded(None)
+            self._succeeded()
             return False
         if not isinstance(error, Exception) or not self._hides(error):
             return False
@@ -146,24 +161,33 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
 
     def _hides(self, error: Exception) -> bool:
         return all(
-            isinstance(leaf, Exception) and covers(self._errors, leaf) for leaf in leaves(error)
+            not isinstance(leaf, PoisonMessage) and covers(self._errors, leaf)
+            for leaf in leaves(error)
         )
 
-    def _succeeded(self, result: object) -> None:
+    def _keep(self, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        kept, key = self.state.kept, _key(args, kwargs)
+        if key is not None:
+            kept[key] = (result, trio.current_time())
+            kept.move_to_end(key)
+            if len(kept) > _MOST_KEPT:
+                kept.popitem(last=False)
+
+    def _succeeded(self) -> None:
         state = self.state
-        if self._stale_for is not None:
-            state.last, state.last_at = result, trio.current_time()
         if state.degraded:
             state.degraded, state.since = False, trio.current_time()
             report(DegradationChanged, feature=self.feature, degraded=False)
 
-    def _instead(self, error: Exception) -> Answer[Any]:
-        state, now = self.state, trio.current_time()
-        if self._stale_for is not None and state.last_at is not None:
-            age = now - state.last_at
+    def _instead(
+        self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Answer[Any]:
+        if self._stale_for is not None:
+            last, at = self.state.kept.get(_key(args, kwargs), (None, -inf))
+            age = trio.current_time() - at
             if age <= self._stale_for:
                 self._note(error)
-                return Answer(value=state.last, degraded=True, age=age, error=error)
+                return Answer(value=last, degraded=True, age=age, error=error)
         if not self._has_default:
             raise error
         self._note(error)
@@ -182,10 +206,20 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
             feature=self.feature,
             error=error,
         )
-        logger.warning("goes on without %s: %r", self.feature, error)
+        logger.warning("goes on without %s: %s", self.feature, shown(error))
 
     def __repr__(self) -> str:
         return f"<degrade {self.feature}>"
+
+
+def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """What a result is kept under; None if the arguments cannot be compared: another's result must never be served."""
+    try:
+        key = (args, frozenset(kwargs.items())) if kwargs else args
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 @attrs.frozen

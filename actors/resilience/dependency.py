@@ -2,11 +2,11 @@
 
 Floor: the highest of this room. The order is fixed, outermost first, and each layer sees what the inner ones decided:
 
-    degrade (yours, outside) -> total deadline -> retry, with its budget -> breaker -> bulkhead -> attempt timeout -> call
+    degrade (yours, outside) -> retry, with its budget -> breaker -> bulkhead -> attempt timeout -> call
 
 So no place is held during a backoff, a refusal is cheap, the breaker counts attempts, a refusal by the bulkhead is neutral to
 the breaker, a timeout of an attempt is a failure, and the caller's own deadline is a cancellation, which is neutral.
-A trial's lease begins when the breaker admits it, at most `max_wait` before the call.
+`total` is no layer: it bounds each wait and each attempt, so that an attempt which it ends is a failure of the dependency too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ from actors.errors import DeadlineExceeded
 from actors.options import OptionError, checked, count, flag, more_seconds, some_seconds
 from actors.records import Record, record
 from actors.resilience.breaker import BreakerStatistics, CircuitBreaker
-from actors.resilience.breaker_policy import BreakerPolicy, BreakerState
+from actors.resilience.breaker_policy import BreakerPolicy
 from actors.resilience.budget import BudgetPolicy, BudgetStatistics, RetryBudget
 from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics
-from actors.resilience.deadlines import deadline, note_unbounded
-from actors.resilience.retries import RetryPolicy, refuse_without_key, retry_call
+from actors.resilience.deadlines import note_unbounded
+from actors.resilience.guard import NO_RESULT
+from actors.resilience.retries import (
+    RetryPolicy,
+    is_non_idempotent,
+    refuse_without_key,
+    retry_call,
+)
 from actors.resilience.signals import shared
 
 __all__ = ["Dependency", "DependencyStatistics", "Guards"]
@@ -69,6 +75,8 @@ class DependencyStatistics(Record):
 class Guards:
     """The live guards of one dependency in one tree, shared by all replicas."""
 
+    owner: Dependency
+    """Whose declaration they were made from."""
     breaker: CircuitBreaker | None
     bulkhead: Bulkhead | None
     budget: RetryBudget | None
@@ -142,7 +150,10 @@ class Dependency:
         metadata={"doc": "false: retried only with an idempotency_key"},
     )
     random: Random | None = attrs.field(
-        default=None, kw_only=True, metadata={"doc": "source of jitter, for tests"}
+        default=None,
+        kw_only=True,
+        validator=_maybe(Random),
+        metadata={"doc": "source of jitter, for tests"},
     )
 
     def __attrs_post_init__(self) -> None:
@@ -152,11 +163,31 @@ class Dependency:
             )
 
     def guards(self) -> Guards:
-        """The live guards of the calling tree, made on first use."""
-        return shared("dependency", self.name, self._open)
+        """The live guards of the calling tree, made on first use.
+
+        Declarations of one name share them, so they must agree on what is shared; timeouts and retries may differ.
+
+        Raises:
+            OptionError: another declaration of this name has another breaker, limit, waiting line or budget.
+        """
+        guards = shared("dependency", self.name, self._open)
+        if guards.owner is not self:
+            self._agree(guards.owner)
+        return guards
+
+    def _agree(self, other: Dependency) -> None:
+        for option in ("breaker", "limit", "max_waiting", "max_wait", "budget"):
+            mine, theirs = getattr(self, option), getattr(other, option)
+            if mine != theirs:
+                raise OptionError(
+                    f"it is declared twice in this tree, with {option}={theirs!r} and {mine!r}",
+                    where=f"dependency {self.name!r}",
+                    option=option,
+                )
 
     def _open(self) -> Guards:
         return Guards(
+            owner=self,
             breaker=None
             if self.breaker is None
             else CircuitBreaker(self.name, self.breaker, random=self.random),
@@ -165,18 +196,19 @@ class Dependency:
             else Bulkhead(
                 self.name, self.limit, max_waiting=self.max_waiting, max_wait=self.max_wait
             ),
-            budget=None if self.budget is None or self.retry is None else RetryBudget(self.budget),
+            budget=None if self.budget is None else RetryBudget(self.budget),
         )
 
     @property
     def available(self) -> bool:
         """False while its breaker would refuse a call: take no new work that needs it."""
         breaker = self.guards().breaker
-        return breaker is None or breaker.state is not BreakerState.OPEN
+        return breaker is None or breaker.admits
 
     async def call(
         self,
         fn: Callable[..., Awaitable[T]],
+        /,
         *args: Any,
         idempotency_key: str | None = None,
         **kwargs: Any,
@@ -189,34 +221,33 @@ class Dependency:
             MissingIdempotencyKey: it would be retried, is not idempotent, and has no key.
             Exception: what the last attempt raised.
         """
-        if not self.idempotent or getattr(fn, "__non_idempotent__", False):
+        if not self.idempotent or is_non_idempotent(fn):
             refuse_without_key(f"a call to {self.name}", self.retry, idempotency_key)
         if idempotency_key is not None:
             kwargs["idempotency_key"] = idempotency_key
-        if self.total is None:
-            return await self._attempts(fn, args, kwargs)
-        with deadline(self.total, what=f"a call to {self.name} with its retries"):
-            return await self._attempts(fn, args, kwargs)
-
-    async def _attempts(
-        self, fn: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> T:
         guards = self.guards()
+        until = inf
+        if self.total is not None:
+            until = trio.current_time() + self.total
+        elif self.timeout is None and trio.current_effective_deadline() == inf:
+            note_unbounded(self.name)
         if self.retry is None:
-            return await self._attempt(guards, fn, args, kwargs)
+            return await self._attempt(guards, until, fn, args, kwargs)
         return await retry_call(
             self._attempt,
-            (guards, fn, args, kwargs),
+            (guards, until, fn, args, kwargs),
             {},
             self.retry,
             name=self.name,
             budget=guards.budget,
             random=self.random,
+            until=until,
         )
 
     async def _attempt(
         self,
         guards: Guards,
+        until: float,
         fn: Callable[..., Awaitable[T]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -226,11 +257,13 @@ class Dependency:
         ticket = breaker.enter() if breaker is not None else None
         try:
             if bulkhead is None:
-                result = await self._bounded(fn, args, kwargs)
+                result = await self._bounded(until, fn, args, kwargs)
             else:
-                place = await bulkhead.enter_waiting()
+                place = await bulkhead.enter_waiting(until)
+                if breaker is not None and ticket is not None:
+                    breaker.begins(ticket)
                 try:
-                    result = await self._bounded(fn, args, kwargs)
+                    result = await self._bounded(until, fn, args, kwargs)
                 finally:
                     bulkhead.left(place)
         except Exception as error:
@@ -246,21 +279,21 @@ class Dependency:
         return result
 
     async def _bounded(
-        self, fn: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        until: float,
+        fn: Callable[..., Awaitable[T]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> T:
-        outer = trio.current_effective_deadline()
-        if self.timeout is None:
-            if outer == inf:
-                note_unbounded(self.name)
+        end = until if self.timeout is None else min(until, trio.current_time() + self.timeout)
+        if trio.current_effective_deadline() <= end:
+            # The caller's deadline is nearer, or there is none at all: a scope of our own would change nothing.
             return await fn(*args, **kwargs)
-        end = trio.current_time() + self.timeout
-        if outer <= end:
-            return await fn(
-                *args, **kwargs
-            )  # the caller's deadline is nearer: a scope of our own would change nothing
         with trio.CancelScope(deadline=end):
             return await fn(*args, **kwargs)
-        raise DeadlineExceeded(self.timeout, what=f"an attempt to call {self.name}")
+        if end == until and self.total is not None:
+            raise DeadlineExceeded(self.total, what=f"a call to {self.name} with its retries")
+        raise DeadlineExceeded(self.timeout or 0.0, what=f"an attempt to call {self.name}")
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function so that each call of it is a call to this dependency."""
@@ -299,14 +332,24 @@ class Dependency:
             name=self.name,
             breaker=guards.breaker.statistics() if guards.breaker is not None else None,
             bulkhead=guards.bulkhead.statistics() if guards.bulkhead is not None else None,
-            budget=guards.budget.statistics() if guards.budget is not None else None,
+            budget=guards.budget.statistics(trio.current_time())
+            if guards.budget is not None
+            else None,
         )
 
 
 class _Block:
     """`async with dependency:`, one attempt without a retry."""
 
-    __slots__ = ("_breaker", "_bulkhead", "_dependency", "_place", "_scope", "_ticket")
+    __slots__ = (
+        "_breaker",
+        "_bulkhead",
+        "_dependency",
+        "_place",
+        "_scope",
+        "_seconds",
+        "_ticket",
+    )
 
     def __init__(self, dependency: Dependency, guards: Guards) -> None:
         self._dependency = dependency
@@ -315,23 +358,28 @@ class _Block:
         self._ticket: Any = None
         self._place: Any = None
         self._scope: trio.CancelScope | None = None
+        self._seconds = inf
 
     async def enter(self) -> None:
-        breaker, timeout = self._breaker, self._dependency.timeout
+        breaker, bulkhead = self._breaker, self._bulkhead
+        total, timeout = self._dependency.total, self._dependency.timeout
+        until = inf if total is None else trio.current_time() + total
+        if until == inf and timeout is None and trio.current_effective_deadline() == inf:
+            note_unbounded(self._dependency.name)
         if breaker is not None:
             self._ticket = breaker.enter()
-        try:
-            if self._bulkhead is not None:
-                self._place = await self._bulkhead.enter_waiting()
-        except BaseException:
+        if bulkhead is not None:
+            try:
+                self._place = await bulkhead.enter_waiting(until)
+            except BaseException:
+                if breaker is not None:
+                    breaker.left(self._ticket)
+                raise
             if breaker is not None:
-                breaker.left(self._ticket)
-            raise
-        if timeout is None and trio.current_effective_deadline() == inf:
-            note_unbounded(self._dependency.name)
-        self._scope = trio.CancelScope(
-            deadline=inf if timeout is None else trio.current_time() + timeout
-        )
+                breaker.begins(self._ticket)
+        end = until if timeout is None else min(until, trio.current_time() + timeout)
+        self._seconds = end - trio.current_time()
+        self._scope = trio.CancelScope(deadline=end)
         self._scope.__enter__()
 
     def exit(
@@ -341,21 +389,29 @@ class _Block:
         traceback: TracebackType | None,
     ) -> bool:
         assert self._scope is not None
-        caught = bool(self._scope.__exit__(kind, error, traceback))
-        late: DeadlineExceeded | None = None
-        if caught and self._scope.cancelled_caught:
-            name, timeout = self._dependency.name, self._dependency.timeout or 0.0
-            late = DeadlineExceeded(timeout, what=f"a block that calls {name}")
-            error = late
+        try:
+            caught = bool(self._scope.__exit__(kind, error, traceback))
+        except (
+            BaseException
+        ) as rest:  # of a group, when the scope has taken its cancellation out of it
+            self._settle(rest)
+            raise
+        if self._scope.cancelled_caught:
+            name = self._dependency.name
+            late = DeadlineExceeded(self._seconds, what=f"a block that calls {name}")
+            self._settle(late)
+            raise late
+        self._settle(error)
+        return caught
+
+    def _settle(self, error: BaseException | None) -> None:
         if self._bulkhead is not None:
             self._bulkhead.left(self._place)
-        if self._breaker is not None:
-            if error is None:
-                self._breaker.succeeded(self._ticket, None)
-            elif isinstance(error, Exception):
-                self._breaker.failed(self._ticket, error)
-            else:
-                self._breaker.left(self._ticket)
-        if late is not None:
-            raise late
-        return caught
+        if self._breaker is None:
+            return
+        if error is None:
+            self._breaker.succeeded(self._ticket, NO_RESULT)
+        elif isinstance(error, Exception):
+            self._breaker.failed(self._ticket, error)
+        else:
+            self._breaker.left(self._ticket)

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 import trio
 
-__all__ = ["Guard"]
+__all__ = ["NO_RESULT", "Guard"]
 
 K = TypeVar("K")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+NO_RESULT: Final = object()
+"""What a block returns: it has no result that could be looked at."""
 
 
 class Guard(Generic[K]):
@@ -49,7 +52,7 @@ class Guard(Generic[K]):
         """The call ended by something else, such as a cancellation."""
         raise NotImplementedError
 
-    async def call(self, fn: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+    async def call(self, fn: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
         """Call `fn(*args, **kwargs)` within the guard and return its result."""
         ticket = await self.enter_waiting()
         try:
@@ -85,7 +88,7 @@ class Guard(Generic[K]):
         if not self._entered[task]:
             del self._entered[task]
         if error is None:
-            self.succeeded(ticket, None)
+            self.succeeded(ticket, NO_RESULT)
         elif isinstance(error, Exception):
             self.failed(ticket, error)
         else:

@@ -8,7 +8,7 @@ raised in the end is the real error of the last attempt.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from math import inf
 from random import Random
 from types import TracebackType
@@ -17,8 +17,8 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 import attrs
 import trio
 
-from actors.errors import MissingIdempotencyKey
-from actors.options import OptionError, checked, some_seconds
+from actors.errors import MissingIdempotencyKey, Rejected, shown
+from actors.options import OptionError, checked, flag, seconds, some_seconds
 from actors.resilience.backoff import Backoff
 from actors.resilience.budget import RetryBudget
 from actors.resilience.signals import CallRetried, current_worker, report
@@ -29,6 +29,7 @@ from actors.resilience.verdict import (
     Verdict,
     as_errors,
     judge,
+    kinds,
     retry_after,
 )
 
@@ -38,6 +39,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _RANDOM: Final = Random()
+_GAVE_UP: Final = "gave up"
 
 
 def _attempts(_: object, field: attrs.Attribute[Any], value: Any) -> None:
@@ -49,16 +51,6 @@ def _attempts(_: object, field: attrs.Attribute[Any], value: Any) -> None:
             f" (or None for no limit), not {value!r}",
             option=field.name,
         )
-
-
-def _kinds(_: object, field: attrs.Attribute[Any], value: Errors) -> None:
-    kinds = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
-    for kind in kinds:
-        if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            raise OptionError(
-                f"{field.name} lists classes of Exception, not {kind!r}; a cancellation is never retried",
-                option=field.name,
-            )
 
 
 @checked()
@@ -78,7 +70,7 @@ class RetryPolicy:
 
     on: Errors = attrs.field(
         converter=as_errors,
-        validator=_kinds,
+        validator=kinds,
         metadata={
             "doc": "errors that another attempt may cure: classes, or a function of the error"
         },
@@ -86,7 +78,7 @@ class RetryPolicy:
     never: Errors = attrs.field(
         default=(),
         converter=as_errors,
-        validator=_kinds,
+        validator=kinds,
         metadata={"doc": "exceptions from `on`: classes, or a function of the error"},
     )
     attempts: int | None = attrs.field(
@@ -97,7 +89,7 @@ class RetryPolicy:
     total: float | None = attrs.field(
         default=None,
         validator=some_seconds,
-        metadata={"doc": "seconds for all attempts and waits together"},
+        metadata={"doc": "seconds after the first call within which the last one has to begin"},
     )
     backoff: Backoff = attrs.field(
         default=Backoff(initial=0.1, factor=2.0, maximum=2.0, jitter=0.5),
@@ -105,7 +97,14 @@ class RetryPolicy:
         metadata={"doc": "the waits between attempts"},
     )
     hints: bool = attrs.field(
-        default=True, metadata={"doc": "honour a Retry-After that the error carries"}
+        default=True,
+        validator=flag,
+        metadata={"doc": "honour a Retry-After that the error carries"},
+    )
+    hint_max: float = attrs.field(
+        default=30.0,
+        validator=seconds,
+        metadata={"doc": "seconds of a Retry-After that are waited here; a longer one is final"},
     )
 
     def wait(self, attempt: int, random: Random) -> float:
@@ -117,6 +116,8 @@ class RetryPolicy:
 
         @wraps(fn)
         async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
+            if is_non_idempotent(retried):  # marked above this decorator, or below
+                refuse_without_key(_name_of(fn), self, _key_of(fn, kwargs))
             return await retry_call(fn, args, kwargs, self)
 
         return retried
@@ -130,6 +131,7 @@ class RetryPolicy:
 
 async def retry(
     fn: Callable[..., Awaitable[T]],
+    /,
     *args: Any,
     policy: RetryPolicy,
     name: str = "",
@@ -163,12 +165,11 @@ async def retry_call(
     name: str = "",
     budget: RetryBudget | None = None,
     random: Random | None = None,
+    until: float = inf,
 ) -> T:
-    """`retry`, with the arguments of `fn` kept apart from its own."""
-    if getattr(fn, "__non_idempotent__", False):
-        refuse_without_key(
-            getattr(fn, "__qualname__", repr(fn)), policy, kwargs.get("idempotency_key")
-        )
+    """`retry`, with the arguments of `fn` kept apart from its own; `until` is a deadline that no cancel scope knows."""
+    if is_non_idempotent(fn):
+        refuse_without_key(_name_of(fn), policy, _key_of(fn, kwargs))
     if budget is not None:
         budget.attempted(trio.current_time())
     started = trio.current_time() if policy.total is not None else 0.0
@@ -179,7 +180,13 @@ async def retry_call(
             return await fn(*args, **kwargs)
         except Exception as error:
             verdict = weigh(
-                error, policy, attempt=attempt, started=started, budget=budget, random=random
+                error,
+                policy,
+                attempt=attempt,
+                started=started,
+                budget=budget,
+                random=random,
+                until=until,
             )
             if not isinstance(verdict, RetryHere):
                 note_tries(error, earlier, verdict)
@@ -198,6 +205,7 @@ def weigh(
     started: float,
     budget: RetryBudget | None,
     random: Random | None,
+    until: float = inf,
 ) -> Verdict:
     """`judge` with the times of this moment."""
     now = trio.current_time()
@@ -206,7 +214,7 @@ def weigh(
         rules=policy,
         attempt=attempt,
         elapsed=now - started,
-        left=trio.current_effective_deadline() - now,
+        left=min(until, trio.current_effective_deadline()) - now,
         random=random or _RANDOM,
         hint=retry_after(error) if policy.hints else None,
         may_retry=None if budget is None else lambda: budget.take(now),
@@ -222,11 +230,14 @@ def remember(earlier: list[Exception], error: Exception) -> None:
 
 def note_tries(error: Exception, earlier: list[Exception], verdict: Verdict) -> None:
     """Say on the final error what was tried before, and why it ended."""
-    if not earlier and not isinstance(verdict, HandBack):
+    # A guard's refusal says all of it itself; and notes would pile up on an error object that its owner raises again and again.
+    if not earlier and (isinstance(error, Rejected) or not isinstance(verdict, HandBack)):
         return
+    if getattr(error, "__notes__", ()):
+        error.__notes__[:] = [note for note in error.__notes__ if not note.startswith(_GAVE_UP)]
     why = getattr(verdict, "why", "")
-    before = f" after {', '.join(map(repr, earlier))}" if earlier else ""
-    error.add_note(f"gave up{before}: {why}")
+    before = f" after {', '.join(map(shown, earlier))}" if earlier else ""
+    error.add_note(f"{_GAVE_UP}{before}: {why}")
 
 
 def _announce(name: str, attempt: int, delay: float, error: Exception) -> None:
@@ -246,9 +257,28 @@ def non_idempotent(fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     return fn
 
 
+def is_non_idempotent(fn: object) -> bool:
+    """True if `fn`, or what it is a `functools.partial` of, is marked."""
+    while isinstance(fn, partial):
+        fn = cast("partial[object]", fn).func
+    return bool(getattr(fn, "__non_idempotent__", False))
+
+
+def _key_of(fn: object, kwargs: dict[str, Any]) -> object:
+    key: object = kwargs.get("idempotency_key")
+    while key is None and isinstance(fn, partial):
+        bound = cast("partial[object]", fn)
+        fn, key = bound.func, bound.keywords.get("idempotency_key")
+    return key
+
+
+def _name_of(fn: object) -> str:
+    return str(getattr(fn, "__qualname__", None) or shown(fn))
+
+
 def refuse_without_key(what: str, policy: RetryPolicy | None, key: object) -> None:
-    """Raise `MissingIdempotencyKey` if `policy` would repeat a call that has no key."""
-    if key is None and policy is not None and policy.attempts != 1:
+    """Raise `MissingIdempotencyKey` if `policy` would repeat a call that has no key; an empty one is none."""
+    if key in (None, "") and policy is not None and policy.attempts != 1:
         raise MissingIdempotencyKey(
             what, "unlimited" if policy.attempts is None else policy.attempts
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import attrs
 
 from actors.errors import PoisonMessage, Rejected
+from actors.options import OptionError
 
 if TYPE_CHECKING:
     from actors.resilience.retries import RetryPolicy
@@ -28,6 +29,7 @@ __all__ = [
     "as_errors",
     "covers",
     "judge",
+    "kinds",
     "leaves",
     "retry_after",
 ]
@@ -98,25 +100,30 @@ def judge(
         optional: whether the work can be left out.
     """
     found = list(leaves(error))
-    if any(isinstance(leaf, PoisonMessage) for leaf in found):
-        return Poison(str(error))
+    for leaf in found:
+        if isinstance(leaf, PoisonMessage):
+            return Poison(str(leaf))
+    give_up = Degrade if optional else Fail
     refused = [leaf for leaf in found if isinstance(leaf, Rejected)]
     if refused and len(refused) == len(found):
-        return HandBack(max(leaf.retry_after for leaf in refused), str(refused[0]))
-    give_up = Degrade if optional else Fail
+        longest = max(refused, key=lambda leaf: leaf.retry_after)
+        return give_up(str(longest)) if optional else HandBack(longest.retry_after, str(longest))
     if not all(isinstance(leaf, Exception) and _worth_it(leaf, rules) for leaf in found):
         return give_up("not an error that another attempt may cure")
     if rules.attempts is not None and attempt >= rules.attempts:
         return give_up(f"{attempt} of {rules.attempts} attempts made")
     delay = rules.wait(attempt, random)
     if hint is not None and hint > delay:
+        if hint > rules.hint_max:
+            why = f"it asks for {hint:.3g} s, and no more than {rules.hint_max:g} s are waited here"
+            return give_up(why) if optional else HandBack(hint, why)
         delay = hint
     if delay >= left or (rules.total is not None and elapsed + delay > rules.total):
         room = min(left, inf if rules.total is None else rules.total - elapsed)
         why = (
             f"the next attempt would be in {delay:.3g} s, but only {max(room, 0.0):.3g} s are left"
         )
-        return HandBack(hint, why) if hint is not None and not optional else give_up(why)
+        return HandBack(delay, why) if hint is not None and not optional else give_up(why)
     if may_retry is not None and not may_retry():
         return give_up("the retry budget is used up")
     return RetryHere(delay)
@@ -130,9 +137,20 @@ def _worth_it(leaf: Exception, rules: RetryPolicy) -> bool:
 
 def as_errors(value: Errors | type[Exception] | Iterable[type[Exception]]) -> Errors:
     """A converter for options that name errors: one class, several, or a function of the error."""
-    if isinstance(value, type):
+    if isinstance(value, type) or not (callable(value) or isinstance(value, Iterable)):
         return (value,)
     return value if callable(value) else tuple(value)
+
+
+def kinds(_: object, field: attrs.Attribute[Any], value: Errors) -> None:
+    """Classes of Exception, or a function."""
+    named = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
+    for kind in named:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise OptionError(
+                f"{field.name} lists classes of Exception, not {kind!r}; a cancellation is none",
+                option=field.name,
+            )
 
 
 def covers(errors: Errors, error: BaseException) -> bool:
@@ -155,19 +173,21 @@ def retry_after(error: BaseException) -> float | None:
     """The longest wait that any leaf of `error` asks for, in seconds, or None.
 
     Looked for in an attribute `retry_after`, and in the `Retry-After` header of an attribute `response` (seconds only: a date
-    would need the other side's clock).
+    would need the other side's clock). What cannot be read asks for nothing.
     """
     hints = [hint for leaf in leaves(error) if (hint := _hint(leaf)) is not None]
     return max(hints) if hints else None
 
 
 def _hint(leaf: BaseException) -> float | None:
-    value: object = getattr(leaf, "retry_after", None)
-    if value is None:
-        headers: Any = getattr(getattr(leaf, "response", None), "headers", None)
-        value = headers.get("retry-after") if headers is not None else None
     try:
-        seconds = float(cast("str", value))
-    except (TypeError, ValueError):
+        value: Any = getattr(leaf, "retry_after", None)
+        if value is None:
+            headers: Any = cast("Any", leaf).response.headers
+            value = headers.get("retry-after") or headers.get("Retry-After")
+        seconds = float(value)
+    except (
+        Exception
+    ):  # attributes of other people's errors: none, of any type, or properties that raise
         return None
     return seconds if 0 <= seconds < inf else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any
 
 import attrs
@@ -18,21 +19,12 @@ def policy(
     initial: float = 0.0,
     factor: float = 1.0,
     cap: float | None = None,
-    *,
-    type: str = "permanent",
-    max_restarts: int = 0,
     **more: Any,
 ) -> RestartPolicy:
-    """Exact waits, and no limit but that of the supervisor unless a case sets one."""
-    return RestartPolicy(
-        type=type,
-        initial_backoff=initial,
-        factor=factor,
-        max_backoff=initial if cap is None else cap,
-        jitter=0,
-        max_restarts=max_restarts,
-        **more,
-    )
+    """Permanent, with exact waits, and no limit but that of the supervisor unless a case sets one."""
+    cap = initial if cap is None else cap
+    more = {"type": "permanent", "max_restarts": 0, "jitter": 0, **more}
+    return RestartPolicy(initial_backoff=initial, factor=factor, max_backoff=cap, **more)
 
 
 @attrs.define
@@ -146,3 +138,13 @@ def leaves(error: BaseException | None) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         return [leaf for inner in error.exceptions for leaf in leaves(inner)]
     return [] if error is None else [error]
+
+
+async def asked(out: dict, ref, message: str, timeout: float = inf) -> None:
+    """Note when and how an ask ended."""
+    try:
+        out[message] = (trio.current_time(), await ref.ask(message, timeout=timeout))
+    except Exception as error:
+        out[message] = (trio.current_time(), error)
+    else:
+        out[message] = (trio.current_time(), out[message][1])

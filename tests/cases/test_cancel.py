@@ -13,7 +13,17 @@ import trio
 import trio.testing
 
 from supervision import Supervisor, TreeFailed, Worker, supervisor
-from tests.cases.kit import ORDERS, at, fails_after, fails_at, forever, leaves, policy, turns, under_test
+from tests.cases.kit import (
+    ORDERS,
+    at,
+    fails_after,
+    fails_at,
+    forever,
+    leaves,
+    policy,
+    turns,
+    under_test,
+)
 
 
 @ORDERS
@@ -136,9 +146,9 @@ async def test_b039_cancelled_leaves_are_no_errors(autojump_clock):
 
 
 EXITS = {
-    "bare": lambda exit: exit,
-    "grouped": lambda exit: BaseExceptionGroup("g", [ValueError("v"), exit]),
-    "deep": lambda exit: BaseExceptionGroup("g", [BaseExceptionGroup("h", [exit])]),
+    "bare": lambda error: error,
+    "grouped": lambda error: BaseExceptionGroup("g", [ValueError("v"), error]),
+    "deep": lambda error: BaseExceptionGroup("g", [BaseExceptionGroup("h", [error])]),
 }
 
 
@@ -146,11 +156,11 @@ EXITS = {
 @pytest.mark.parametrize("nested", [False, True])
 async def test_b040_exit_status_is_kept(autojump_clock, wrap, nested):
     """B040, python-trio/trio#3275: exit requests pass through unchanged and are never a failure to recover from."""
-    exit = SystemExit(3)
+    goodbye = SystemExit(3)
 
     async def run(ctx):
         await trio.sleep(2)
-        raise wrap(exit)
+        raise wrap(goodbye)
 
     a = Worker("a", run, restart=policy())
     tree = Supervisor(
@@ -159,7 +169,7 @@ async def test_b040_exit_status_is_kept(autojump_clock, wrap, nested):
     async with under_test(tree) as trial:
         await trial.pool.wait_stopped()
 
-    assert trial.error is exit
+    assert trial.error is goodbye
     assert trial.error.code == 3
     assert trial.ended_at == 2
     assert [w.run for w in trial.pool.workers()] == [1, 1]
@@ -169,17 +179,17 @@ async def test_b040_exit_status_is_kept(autojump_clock, wrap, nested):
 
 async def test_b040_exit_status_through_running(autojump_clock):
     """B040, python-trio/trio#3275: an exit request leaves `async with running(...)` as itself, not in a group."""
-    exit = SystemExit(3)
+    goodbye = SystemExit(3)
 
     async def run(ctx):
         await trio.sleep(2)
-        raise exit
+        raise goodbye
 
     with pytest.raises(SystemExit) as raised:
         async with supervisor.running(Supervisor("app", [Worker("a", run)]), log=False):
             await trio.sleep_forever()
 
-    assert raised.value is exit
+    assert raised.value is goodbye
 
 
 def interrupted_tree(events: list) -> Supervisor:

@@ -39,7 +39,10 @@ def test_b146_right_option_in_the_wrong_place(spec, options, home):
 
 @pytest.mark.parametrize(
     ("table", "home"),
-    [("worker.workers.w]\nintensity = 3", "supervisor"), ("worker.workers.w]\nmax_restarts = 3", "restart")],
+    [
+        ("worker.workers.w]\nintensity = 3", "supervisor"),
+        ("worker.workers.w]\nmax_restarts = 3", "restart"),
+    ],
 )
 def test_b146_right_option_in_the_wrong_table(table, home):
     """B146, elixir-lang/elixir#13675: the same holds for a file: the place it was found and the one it belongs to."""

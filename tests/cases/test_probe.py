@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import time
 
 import pytest
@@ -10,7 +10,7 @@ import trio
 
 from actors import Actor
 from supervision import MailboxSpec, Supervisor, WatchdogExpired, Worker
-from tests.cases.kit import at, fails_after, fails_at, forever, policy, turns, under_test
+from tests.cases.kit import at, fails_after, fails_at, forever, policy, under_test
 
 
 async def test_b127_health_follows_work(autojump_clock):
@@ -173,14 +173,14 @@ def wall_clock(monkeypatch):
     offset = [0.0]
     real = time.time
 
-    class Moved(datetime.datetime):
+    class Moved(dt.datetime):
         @classmethod
         def now(cls, tz=None):
             return cls.fromtimestamp(real() + offset[0], tz)
 
     monkeypatch.setattr(time, "time", lambda: real() + offset[0])
     monkeypatch.setattr(time, "time_ns", lambda: int((real() + offset[0]) * 1e9))
-    monkeypatch.setattr(datetime, "datetime", Moved)
+    monkeypatch.setattr(dt, "datetime", Moved)
 
     def jump(seconds: float) -> None:
         offset[0] += seconds

@@ -68,7 +68,9 @@ async def test_b028_one_deaf_child(autojump_clock, run):
 
 async def test_b028_deaf_children_add_up_to_the_tree_limit(autojump_clock):
     """B028, Supervisor/supervisor#1649: deadlines add up along the order, replicas stop together, the tree's limit ends all."""
-    tree = Supervisor("app", [Worker(n, deaf, shutdown=5, replicas=3) for n in ("a", "b", "c", "d")])
+    tree = Supervisor(
+        "app", [Worker(n, deaf, shutdown=5, replicas=3) for n in ("a", "b", "c", "d")]
+    )
     async with under_test(tree, stop_timeout=12) as trial:
         await turns(5)
         report = await trial.pool.shutdown()
@@ -277,6 +279,39 @@ async def test_b036_second_signal_forces(autojump_clock, again, pair):
     assert trial.times("Ended", "app/w/0") == [3 if again else 20]
     assert trial.ended_at == (3 if again else 50)
     assert ("app/w/0" in report.forced) is again
+
+
+class Tidy(Actor):
+    """Its clean-up takes 20 s."""
+
+    async def stopped(self, ctx):
+        await trio.sleep(20)
+
+
+@pytest.mark.parametrize("how", ["signal", "cancel", "tree limit", "deadline", "none"])
+@pytest.mark.parametrize("ends", ["stopped", "failed before"])
+async def test_b036_an_actor_in_its_clean_up_is_forced_too(autojump_clock, how, ends):
+    """B036, sanic-org/sanic#2621: the shield of an actor's clean-up ends with the stop deadline, or when the stop is forced."""
+
+    class Fails(Tidy):
+        async def started(self, ctx):
+            if ends == "failed before":
+                raise OSError("down")
+
+    worker = Worker("w", Fails, shutdown=3 if how == "deadline" else 30)
+    options = {"stop_timeout": 3 if how == "tree limit" else inf}
+    async with under_test(Supervisor("app", [worker]), signals=True, **options) as trial:
+        await trio.testing.wait_all_tasks_blocked()
+        signal.raise_signal(signal.SIGINT)
+        await at(3)
+        if how == "signal":
+            signal.raise_signal(signal.SIGINT)
+        elif how == "cancel":
+            trial.pool.cancel()
+        report = await trial.pool.shutdown()
+
+    assert trial.ended_at == (20 if how == "none" else 3)
+    assert report.forced == (() if how == "none" else ("app/w/0",))
 
 
 class Blocked:

@@ -204,3 +204,33 @@ async def test_ends_that_ask_for_no_restart_start_no_group(autojump_clock):
 
         assert stage.take() == "+a +b +c -b -c"
         assert runs(pool) == {"a": 1, "b": 1, "c": 1}
+
+
+async def test_rest_for_one_replicas(autojump_clock):
+    """The other replicas of the crashed child's worker are not after it: they are left alone."""
+    stage = Stage()
+    tree = group(stage.worker("a", replicas=2), stage.worker("b"), strategy="rest_for_one")
+    async with running(tree) as pool:
+        await stage.tell("top/a/0", CRASH)
+
+        assert {worker.path: worker.run for worker in pool.workers()} == {
+            "top/a/0": 2,
+            "top/a/1": 1,
+            "top/b/0": 2,
+        }
+
+
+async def test_rest_for_one_crash_of_a_later_child_while_the_group_waits(autojump_clock):
+    """A later child that an operator starts early, and that crashes, takes nothing from the restart under way."""
+    stage = Stage()
+    children = [stage.worker(name, restart=otp(wait=2)) for name in "abc"]
+    async with running(group(*children, strategy="rest_for_one")) as pool:
+        await stage.tell("top/a", CRASH)
+        await trio.sleep(1)
+        await pool.restart("c")
+        await stage.tell("top/c", CRASH)
+        assert stage.take() == "+a +b +c -a -c -b +c -c"
+        await trio.sleep(2)
+        await settle()
+
+        assert stage.take() == "+a +b +c"

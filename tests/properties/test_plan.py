@@ -143,7 +143,7 @@ errors = leaves | st.lists(leaves, min_size=1, max_size=3).map(lambda e: Excepti
     on_failed=st.sampled_from(OnFailed),
     seed=st.integers(0, 10),
 )
-@looking(600)
+@looking(400)
 def test_every_end_has_one_consequence(
     ending, error, policy, number, intensity, spent, on_failed, seed
 ) -> None:

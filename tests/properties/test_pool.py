@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from math import inf
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from supervision import AutoShutdown, OnFailed, RestartType, Strategy, Supervisor, Worker
+from actors import ActorStopped, MailboxFull, MailboxSpec, Overflow
+from supervision import (
+    AutoShutdown,
+    OnFailed,
+    Phase,
+    RestartType,
+    State,
+    Strategy,
+    Supervisor,
+    Worker,
+)
 from tests.properties.looking import looking
 from tests.properties.world import Declared, World, quick
 
@@ -20,6 +33,15 @@ policies = st.builds(
 )
 
 
+mailboxes = st.builds(
+    MailboxSpec,
+    capacity=st.sampled_from([0, 1, 2]),
+    overflow=st.sampled_from(Overflow),
+    redeliver=st.integers(0, 1),
+    drain=st.booleans(),
+)
+
+
 @st.composite
 def workers(draw, world: list[World], name: str, *, signal: bool = True) -> Worker:
     async def body(ctx) -> None:
@@ -30,6 +52,7 @@ def workers(draw, world: list[World], name: str, *, signal: bool = True) -> Work
         body,
         replicas=draw(st.sampled_from([1, 1, 2])),
         restart=draw(policies),
+        mailbox=draw(mailboxes),
         shutdown=draw(st.sampled_from([0.0, 1.0, 3.0])),
         ready=draw(st.sampled_from(["run", "run", "run", "signal"])) if signal else "run",
         watchdog=draw(st.sampled_from([None, None, None, 2.0])),
@@ -98,7 +121,9 @@ class Operators(RuleBasedStateMachine):
     @precondition(lambda self: self.world.alive)
     @rule(
         data=st.data(),
-        order=st.sampled_from(["crash", "crash", "crash", "return", "ready"]),
+        order=st.sampled_from(
+            ["crash", "crash", "crash", "return", "ready", "stop", "beat", "receive", "receive"]
+        ),
         now=st.booleans(),
     )
     def puppets(self, data, order, now) -> None:
@@ -139,6 +164,31 @@ class Operators(RuleBasedStateMachine):
         self.world.go(f"start_child {spec.name} in {parent}", self.pool.start_child, parent, spec)
         self.settle(now)
 
+    @precondition(lambda self: self.pool.workers())
+    @rule(
+        data=st.data(),
+        how=st.sampled_from(["tell", "ask", "tell_nowait"]),
+        now=st.booleans(),
+    )
+    def send(self, data, how, now) -> None:
+        path = data.draw(st.sampled_from(sorted(w.path for w in self.pool.workers())))
+        ref = self.pool.ref(path)
+        if how == "tell_nowait":
+            with suppress(ActorStopped, MailboxFull):
+                ref.tell_nowait("message")
+        else:
+            # An ask never times out here: only its settlement may end it.
+            args = ("message", inf) if how == "ask" else ("message",)
+            self.world.go(f"{how} {path}", getattr(ref, how), *args)
+        self.settle(now)
+
+    @precondition(lambda self: self.pool.workers())
+    @rule(data=st.data(), state=st.sampled_from([*State, *Phase]), now=st.booleans())
+    def wait_state(self, data, state, now) -> None:
+        path = data.draw(st.sampled_from(sorted(w.path for w in self.pool.workers())))
+        self.world.go(f"wait for {path} to be {state}", self.pool.wait_state, path, state)
+        self.settle(now)
+
     @precondition(lambda self: any(not call.done for _, call in self.world.calls))
     @rule(data=st.data(), now=st.booleans())
     def caller_gives_up(self, data, now) -> None:
@@ -168,4 +218,4 @@ class Operators(RuleBasedStateMachine):
 
 
 TestOperators = Operators.TestCase
-TestOperators.settings = looking(60, steps=30)
+TestOperators.settings = looking(350, steps=40)

@@ -227,4 +227,4 @@ class Replicas(RuleBasedStateMachine):
 
 
 TestReplicas = Replicas.TestCase
-TestReplicas.settings = looking(60, steps=30)
+TestReplicas.settings = looking(120, steps=30)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from random import Random
 
 import trio
@@ -23,6 +24,7 @@ from supervision.events import (
     TreeStopped,
 )
 from tests.properties.driver import Call, Driver
+from tests.properties.watched import watched_states
 
 STOP_TIMEOUT = 4.0
 
@@ -54,6 +56,13 @@ class Puppet:
                 return
             if self.order == "ready":
                 self.ctx.started()
+            if self.order == "stop":
+                self.ctx.stop()
+            if self.order == "beat":
+                self.ctx.heartbeat()
+            if self.order == "receive":
+                with suppress(trio.WouldBlock):
+                    self.ctx.mailbox.receive_nowait()
 
 
 class World:
@@ -69,8 +78,11 @@ class World:
         self.calls: list[tuple[str, Call]] = []
         self.pool: Pool | None = None
         self.start = start
+        self.faults: list[str] = []
+        """What broke a promise inside a run, where an exception would only be one more failure of a child."""
         self._judged = 0
-        self.limits: dict[str, tuple[int | None, float]] = {}
+        self._stack = ExitStack()
+        self._illegal = self._stack.enter_context(watched_states())
         self.served = self.driver.start(self._serve)
 
     async def _serve(self) -> None:
@@ -98,7 +110,8 @@ class World:
 
     async def body(self, ctx) -> None:
         """What every worker of the tree runs."""
-        assert ctx.path not in self.alive, f"two runs of {ctx.path} at once"
+        if ctx.path in self.alive:
+            self.faults.append(f"two runs of {ctx.path} at once")
         me = self.alive[ctx.path] = Puppet(ctx)
         try:
             await me.live()
@@ -129,6 +142,9 @@ class World:
         assert self.served.done, f"serve has not ended: {self.pool!r}, alive: {list(self.alive)}"
         self.served.value()
         assert not self.alive
+        assert trio.lowlevel.current_statistics().tasks_living == self.driver.tasks + len(
+            [call for _, call in self.calls if not call.done]
+        )
         waiting = [what for what, call in self.calls if not call.done]
         assert not waiting, f"still waiting after the tree has ended: {waiting}"
         assert trio.lowlevel.current_statistics().tasks_living == self.driver.tasks
@@ -136,7 +152,10 @@ class World:
 
     def close(self) -> None:
         self.linger = 0.0
-        self.driver.close()
+        try:
+            self.driver.close()
+        finally:
+            self._stack.close()
 
     # -- judging it ------------------------------------------------------------------------------
 
@@ -156,6 +175,8 @@ class World:
     def _judge(self) -> None:
         if self.served.done:
             self.served.value()
+        assert self.faults == []
+        assert self._illegal == []
         for event in self.events[self._judged :]:
             self._judge_event(event)
         self._judged = len(self.events)

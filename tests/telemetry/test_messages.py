@@ -116,6 +116,23 @@ async def test_nothing_leaks_to_the_next_message(autojump_clock, lab):
     assert [s.parent for s in spans] == [None] * 3
 
 
+async def test_what_started_leaves_open_is_no_parent(autojump_clock, lab):
+    """A span that `started` leaves current is not the parent of the messages."""
+
+    class Careless(Actor):
+        async def started(self, ctx):
+            context.attach(trace.set_span_in_context(lab.tracer.start_span("left open")))
+
+        async def handle(self, message):
+            pass
+
+    async with running(lab, Worker("careless", Careless)) as pool:
+        pool.ref("careless").tell_nowait("x")
+        await trio.sleep(1)
+
+    assert lab.only("handle careless").parent is None
+
+
 async def test_baggage_travels_with_the_message(autojump_clock, lab):
     """Baggage of the sender is there while its message is handled, and only then."""
     seen = []

@@ -249,6 +249,25 @@ async def test_reading_from_another_thread_is_safe(autojump_clock, lab):
     assert handled[-1] == 300
 
 
+async def test_a_reading_in_the_middle_of_a_change_is_not_lower(autojump_clock, lab):
+    """A replica that is just being taken out when somebody reads makes no counter go down."""
+    tree = Supervisor("app", [Worker("echo", Echo, replicas=2)])
+    async with running(lab, tree) as pool:
+
+        def handled():
+            key = ("handled", "app", "app/echo")
+            return lab.series("supervision_mailbox_messages_total")[key]
+
+        await pool.ref("app/echo/1").ask("x")
+        assert handled() == 1
+        members = pool._tree.root.slots["echo"].members
+        taken = members.pop()  # what another thread may see between two steps of forgetting it
+        assert handled() == 1
+        members.append(taken)
+        await pool.ref("app/echo/1").ask("x")
+        assert handled() == 2
+
+
 async def test_an_ended_tree_has_counters_but_no_levels(autojump_clock, lab):
     """After the end what was counted can still be exported, and nothing is shown as running."""
     tree = Supervisor("app", [Worker("echo", Echo, restart=at_once())])

@@ -1,0 +1,42 @@
+"""Mistakes that would otherwise show as a hang or as an error far away."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from actors import Actor
+from supervision import Supervisor, Worker, supervisor
+
+
+class Idle(Actor):
+    async def handle(self, message):
+        return message
+
+
+async def test_waiting_for_an_unknown_state_is_refused(autojump_clock) -> None:
+    """A state that does not exist is an error with the nearest one, not a wait for ever."""
+    async with supervisor.running(Supervisor("t", [Worker("w", Idle)]), log=False) as pool:
+        with trio.fail_after(1):
+            with pytest.raises(ValueError, match=r"'redy'\. Did you mean 'ready'"):
+                await pool.wait_state("w", "redy")
+
+
+async def test_watching_a_router_is_refused(autojump_clock) -> None:
+    """A watch is for one actor; a router says so, and its refs can be watched."""
+    seen = []
+
+    class Watcher(Actor):
+        async def started(self, ctx):
+            several = ctx.find("w")
+            with pytest.raises(TypeError, match="each of its refs"):
+                ctx.watch(several)
+            seen.extend(ctx.watch(ref).target.path for ref in several.refs())
+
+        async def handle(self, message): ...
+
+    tree = Supervisor("t", [Worker("w", Idle, replicas=2), Worker("watcher", Watcher)])
+    async with supervisor.running(tree, log=False) as pool:
+        await pool.wait_ready()
+
+    assert seen == ["t/w/0", "t/w/1"]
