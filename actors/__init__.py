@@ -33,7 +33,8 @@ from actors.errors import (
 from actors.events import Event, Gap, Stream, StreamStatistics, Subscription
 
 # The queue and its options.
-from actors.mailbox import Mailbox, MailboxSpec, MailboxStatistics, Overflow
+from actors.mailbox import Mailbox
+from actors.mailbox_spec import MailboxSpec, MailboxStatistics, Overflow
 
 # Addresses.
 from actors.ref import ActorRef, Answer, Ref

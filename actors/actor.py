@@ -22,7 +22,7 @@ from actors.ref import Ask
 
 __all__ = ["Actor", "run_actor"]
 
-BATCH: Final = 128
+BATCH: Final = 256
 """Messages handled before other tasks get a turn."""
 BATCH_SECONDS: Final = 0.005
 """Time after which they get it anyway, looked at every 16 messages."""
@@ -101,28 +101,35 @@ async def _live(actor: Actor, ctx: Context) -> None:  # noqa: C901 - one loop on
     ctx.host.run_is_set_up()
     box, task = ctx.mailbox, ctx.task
     handle = actor.handle
+    nothing = NOTHING
     special = box.office.around is not None or ctx.beat_at is not None
+    budget, limit = BATCH, 0.0
     while True:
-        queue = box.queue
-        if not queue and not box.waiters:
-            if ctx.stopping:
-                return
-            if box.reader is not None:
-                box.park()  # raises: another task reads it
-            box.reader = task
-            await wait_task_rescheduled(box.unpark)
-            queue = box.queue
-        budget = BATCH
-        limit = 0.0
-        box.peak = max(box.peak, len(queue))
-        while queue or box.waiters:
-            if not queue:
+        if not box.queue:
+            if box.waiters:
                 box.admit(1)
-                queue = box.queue
+            elif ctx.stopping:
+                return
+            else:
+                if box.reader is not None:
+                    box.park()  # raises: another task reads it
+                box.reader = task
+                await wait_task_rescheduled(box.unpark)
+                budget, limit = BATCH, 0.0
+        queue = box.queue
+        box.peak = max(box.peak, len(queue))
+        while queue:
             item = queue.popleft()
             if box.waiters:
                 box.admit()
-            if type(item) is Ask and not special:
+            if special:
+                await _handle_special(actor, ctx, box, item)
+            elif not isinstance(item, Letter):
+                box.in_hand = item
+                await handle(item)
+                box.in_hand = nothing
+                box.handled += 1
+            elif type(item) is Ask:
                 if item.task is None:
                     box.skip(item)
                 else:
@@ -130,15 +137,10 @@ async def _live(actor: Actor, ctx: Context) -> None:  # noqa: C901 - one loop on
                     result = await handle(item.message)
                     if ctx.deferred is None or not ctx.taken_over(item):
                         item.answer(result)
-                    box.in_hand = NOTHING
+                    box.in_hand = nothing
                     box.handled += 1
-            elif special or isinstance(item, Letter):
-                await _handle_special(actor, ctx, box, item)
             else:
-                box.in_hand = item
-                await handle(item)
-                box.in_hand = NOTHING
-                box.handled += 1
+                await _handle_special(actor, ctx, box, item)
             if ctx.stopping and not (ctx.draining and queue):
                 return
             budget -= 1
@@ -146,6 +148,7 @@ async def _live(actor: Actor, ctx: Context) -> None:  # noqa: C901 - one loop on
                 now = trio.current_time()
                 if not budget or now > (limit or now + BATCH_SECONDS):
                     await checkpoint()
+                    budget, limit = BATCH, 0.0
                     break
                 limit = limit or now + BATCH_SECONDS
 

@@ -5,23 +5,29 @@ who cancels it; a cancelled timer never fires.
 
 A cancel scope with a deadline round each ask costs more than the ask itself, so all deadlines of a tree (asks,
 backoff, stop deadlines, watchdogs, `ctx.after`) share one heap. Cancelling is lazy: the entry stays and is
-skipped; when more than half of the heap is dead it is rebuilt, so that a million answered asks leave nothing.
+skipped; when more than half of the heap is dead it is rebuilt, so that a million cancelled timers leave nothing.
+
+Even a heap is dear for the timeouts of asks, which are many, nearly all alike, and hardly ever come to pass. Those of one
+length end in the order they began, so a queue does: a `Lane`, with one timer for whoever is at its front.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from actors.records import Record, record
 
-__all__ = ["Timer", "TimerQueue", "TimerStatistics"]
+__all__ = ["Lane", "Timer", "TimerQueue", "TimerStatistics"]
 
 _REBUILD_FROM: Final = 64
+_LANES: Final = 16
+"""Not more lengths of timeouts than this get a lane at once."""
 
 
 class Timer:
@@ -61,12 +67,71 @@ class TimerStatistics(Record):
     """Callbacks called so far."""
 
 
+class Waiting(Protocol):
+    """What waits in a lane."""
+
+    @property
+    def task(self) -> object:
+        """None once it waits no more."""
+
+    @property
+    def end(self) -> float:
+        """When its time is up."""
+        ...
+
+    def expire(self) -> None:
+        """Its time is up."""
+
+
+class Lane:
+    """Timeouts of one length, in the order they end.
+
+    What waits no more stays until it comes to the front, or until the lane has grown to twice of what still waited at the
+    last sweep.
+    """
+
+    __slots__ = ("_line", "_seconds", "_sweep_at", "_timer", "_timers")
+
+    def __init__(self, timers: TimerQueue, seconds: float) -> None:
+        self._timers = timers
+        self._seconds = seconds
+        self._line: deque[Waiting] = deque()
+        self._sweep_at = _REBUILD_FROM
+        self._timer: Timer | None = None
+
+    def add(self, waiting: Waiting) -> None:
+        """Call `waiting.expire()` at its `end`, `seconds` from now, if it still waits then."""
+        line = self._line
+        while line and line[0].task is None:
+            line.popleft()
+        line.append(waiting)
+        if self._timer is None:
+            self._timer = self._timers.call_at(waiting.end, self._due)
+        elif len(line) > self._sweep_at:
+            self._line = deque(other for other in line if other.task is not None)
+            self._sweep_at = max(_REBUILD_FROM, 2 * len(self._line))
+
+    def _due(self) -> None:
+        now, line = trio.current_time(), self._line
+        while line and (line[0].task is None or line[0].end <= now):
+            waiting = line.popleft()
+            if waiting.task is not None:
+                waiting.expire()
+        if line:
+            self._timer = self._timers.call_at(line[0].end, self._due)
+        else:
+            self._timer = None
+            self._timers.lanes.pop(self._seconds, None)
+
+
 class TimerQueue:
     """The timers of a tree. `run()` is its one task; without it nothing fires."""
 
-    __slots__ = ("_dead", "_heap", "_scope", "_seq", "fired")
+    __slots__ = ("_dead", "_heap", "_last", "_scope", "_seq", "fired", "lanes")
 
     def __init__(self) -> None:
+        self.lanes: dict[float, Lane] = {}
+        self._last = 0.0  # the length of the last timeout that found no lane
         self._heap: list[tuple[float, int, Timer]] = []  # compared without calling Python
         self._seq = 0
         self._dead = 0
@@ -82,6 +147,14 @@ class TimerQueue:
         if heap[0][2] is timer and self._scope is not None:
             self._scope.deadline = when
         return timer
+
+    def lane(self, seconds: float) -> Lane | None:
+        """A lane for timeouts of this length; None for one that is not used again and again, which a timer serves better."""
+        if seconds != self._last or len(self.lanes) >= _LANES:
+            self._last = seconds
+            return None
+        lane = self.lanes[seconds] = Lane(self, seconds)
+        return lane
 
     def one_died(self) -> None:
         """Called by `Timer.cancel`: count it, and rebuild when most entries are dead."""

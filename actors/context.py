@@ -283,12 +283,17 @@ class Context:
     # -- for whoever hosts the run ---------------------------------------------------------------
 
     def in_work(self) -> bool:
-        """True while a stop must wait: a busy block, or an actor's message in hand, or a drain under way."""
+        """True while a stop must wait: a busy block, a message in hand, or a drain under way."""
         if self.busy_blocks:
             return True
-        if not self.one_at_a_time:
-            return False
         return self.mailbox.in_hand is not NOTHING or (self.draining and bool(self.mailbox.queue))
+
+    def between_messages(self) -> bool:
+        """Called by the mailbox when a function comes back for its next message."""
+        if not self.stopping:
+            return True
+        self.host.run_is_idle()
+        return self.draining
 
     def wake_idle(self) -> None:
         """End `ctx.sleep` at once: a stop was asked for."""

@@ -1,6 +1,6 @@
 """The mailbox: a bounded queue with one reader, which outlives the runs that read it.
 
-Floor: above events, clock, deadletters. Theory:
+Floor: above office. Theory:
 
 * A channel pays one scheduler pass a message. Here the reader drains what is there (`actor.py`) and a sender only
   appends, waking the reader if it sleeps; so the price of a message is a deque's.
@@ -16,129 +16,32 @@ Floor: above events, clock, deadletters. Theory:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from math import inf
-from typing import Any, Final
+from typing import Final, Protocol
 
-import attrs
 import outcome
 import trio
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-from actors.clock import TimerQueue
-from actors.deadletters import DeadLetter, DeadLetters
+from actors.deadletters import DeadLetter
 from actors.errors import ActorStopped, HandlerFailed, MailboxFull
-from actors.events import Stream
 from actors.letters import NOTHING, Letter, Tick
-from actors.options import Choice, OptionError, checked, count, flag
-from actors.records import Record, record
+from actors.mailbox_spec import MailboxSpec, MailboxStatistics, Overflow
+from actors.office import Office
 
-__all__ = ["Mailbox", "MailboxSpec", "MailboxStatistics", "Office", "Overflow"]
-
-
-class Overflow(Choice):
-    """What a full mailbox does with one more message."""
-
-    WAIT = "wait"
-    """`tell` waits for room; `tell_nowait` raises `MailboxFull`."""
-    REJECT = "reject"
-    """Both raise `MailboxFull`."""
-    DROP_OLDEST = "drop_oldest"
-    """The oldest queued message is dropped and counted."""
-    DROP_NEWEST = "drop_newest"
-    """The new message is dropped and counted."""
+__all__ = ["Mailbox", "Reader"]
 
 
 _DROPS: Final = (Overflow.DROP_OLDEST, Overflow.DROP_NEWEST)
-
-
-def _capacity(_: object, field: attrs.Attribute[Any], value: Any) -> None:
-    if isinstance(value, bool) or not (value == inf or (isinstance(value, int) and value >= 0)):
-        raise OptionError(
-            f"{field.name} must be a whole number of messages, 0 or more, or math.inf, not {value!r}",
-            option=field.name,
-        )
-
-
-@checked()
-@attrs.frozen(kw_only=True)
-class MailboxSpec:
-    """How the mailbox of each replica behaves."""
-
-    capacity: float = attrs.field(
-        default=1024,
-        validator=_capacity,
-        metadata={"doc": "messages it holds; 0 hands over, inf is unbounded"},
-    )
-    overflow: Overflow = attrs.field(
-        default=Overflow.WAIT,
-        converter=Overflow,
-        metadata={"doc": "what a full mailbox does"},
-    )
-    redeliver: int = attrs.field(
-        default=0,
-        validator=count,
-        metadata={"doc": "times a message in hand at a failure is given again before it is poison"},
-    )
-    drain: bool = attrs.field(
-        default=False,
-        validator=flag,
-        metadata={"doc": "on stop, handle what is queued within the shutdown deadline"},
-    )
-
-
-@record
-class MailboxStatistics(Record):
-    """One look at a mailbox."""
-
-    capacity: float
-    """Messages it may hold."""
-    queued: int
-    """Messages waiting now."""
-    in_hand: int
-    """1 while a handler works on one."""
-    peak: int
-    """The largest `queued` a reader ever found."""
-    sent: int
-    """Messages offered to it: the sum of all below and of those queued and in hand."""
-    handled: int
-    """Handlers that came to their end."""
-    rejected: int
-    """Refused with an error to the sender."""
-    dropped: int
-    """Dropped by the overflow policy, skipped because their asker was gone, or ticks of an ended run."""
-    skipped: int
-    """The part of `dropped` that were asks of a caller who was gone or late."""
-    dead_lettered: int
-    """Gone to the dead letters."""
-    waiting: int
-    """Senders waiting for room."""
-
-
-@attrs.define(eq=False)
-class Office:
-    """What all mailboxes of one tree share."""
-
-    events: Stream = attrs.field(factory=Stream)
-    timers: TimerQueue = attrs.field(factory=TimerQueue)
-    letters: DeadLetters = attrs.field(
-        default=attrs.Factory(lambda self: DeadLetters(self.events), takes_self=True)
-    )
-    shared: dict[tuple[str, str], object] = attrs.field(
-        factory=lambda: dict[tuple[str, str], object]()
-    )
-    """What all runs of the tree share, by kind and name: breakers, bulkheads, retry budgets."""
-    counts: dict[tuple[str, ...], int] = attrs.field(factory=lambda: dict[tuple[str, ...], int]())
-    """Counters, by metric name and label values."""
-    capture: Callable[[], object] | None = None
-    """Returns the sender's trace context, or None; itself None while nobody traces."""
-    around: Callable[[Mailbox, object], AbstractContextManager[object]] | None = None
-    """Wraps the handling of one item; None while nobody traces."""
-
-
 _UNUSED: Final[deque[object]] = deque(maxlen=0)
 """Stands for the empty queue of a mailbox that nobody has written to yet: a deque of its own would be 760 bytes."""
+
+
+class Reader(Protocol):
+    """What a mailbox must know of the run that reads it."""
+
+    def between_messages(self) -> bool:
+        """The run has none in hand: True if it may take another. A run that was asked to stop ends here."""
+        ...
 
 
 class Mailbox:
@@ -178,7 +81,7 @@ class Mailbox:
         self.queue: deque[object] = _UNUSED  # most mailboxes are never written to
         self.waiters: OrderedDict[object, object] | None = None  # task, or an ask itself -> item
         self.reader: trio.lowlevel.Task | None = None
-        self.run: object = None
+        self.run: Reader | None = None
         """The run that reads it now (a `Context`), or None between runs."""
         self.in_hand: object = NOTHING
         self.closed: str | None = None
@@ -252,7 +155,18 @@ class Mailbox:
 
     def put_ask(self, ask: Letter) -> None:
         """Queue `ask`, whose sender waits for the answer anyway; without room it waits in line for it."""
-        if self.must_wait():
+        queue = self.queue
+        if (
+            queue
+            and len(queue) - self.ticks < self.capacity
+            and not self.waiters
+            and self.closed is None
+        ):
+            self.sent += 1
+            queue.append(
+                ask
+            )  # `put_nowait` when nothing is in the way, as in `ActorRef.tell_nowait`
+        elif self.must_wait():
             self.enqueue_waiter(ask, ask)
         else:
             self.put_nowait(ask)
@@ -397,7 +311,7 @@ class Mailbox:
             trio.WouldBlock: there is none.
         """
         self.done()
-        item = self.take()
+        item = self.take() if self.run is None or self.run.between_messages() else NOTHING
         if item is NOTHING:
             raise trio.WouldBlock
         return item.message if isinstance(item, Letter) else item
@@ -405,6 +319,8 @@ class Mailbox:
     async def receive(self) -> object:
         """Wait for the next message. A cancelled `receive` takes nothing; what was taken before counts as handled."""
         self.done()
+        if self.run is not None:
+            self.run.between_messages()
         await checkpoint()
         while True:
             try:

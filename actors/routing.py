@@ -7,6 +7,7 @@ still be sent to.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from zlib import crc32
 
 from actors.errors import ActorStopped, MailboxFull
@@ -61,22 +62,29 @@ class Router(Ref):
         return tuple(self._members())
 
     def pick(self, message: object) -> Mailbox:
-        boxes = [ref.mailbox for ref in self._members()]
-        if self._key is not None and boxes:
-            return boxes[crc32(repr(self._key(message)).encode()) % len(boxes)]
-        alive = [box for box in boxes if box.closed is None]
-        if not alive:
-            if boxes:
-                return boxes[0]  # its own refusal says why
-            raise ActorStopped(self.path, message, why="without replicas")
+        refs = self._members()
+        count = len(refs)
+        if self._key is not None and count:
+            return refs[crc32(repr(self._key(message)).encode()) % count].mailbox
         turn = self._next
+        best: Mailbox | None = None
+        load = inf
+        for step in range(count):
+            box = refs[(turn + step) % count].mailbox
+            if box.closed is not None:
+                continue
+            if self.routing is Routing.ROUND_ROBIN:
+                self._next = turn + step + 1
+                return box
+            queued = len(box.queue) + (box.in_hand is not NOTHING)
+            if queued < load:
+                best, load = box, queued
         self._next = turn + 1
-        if self.routing is Routing.LEAST_LOADED:
-            return min(
-                (alive[(turn + i) % len(alive)] for i in range(len(alive))),
-                key=lambda box: len(box.queue) + (box.in_hand is not NOTHING),
-            )
-        return alive[turn % len(alive)]
+        if best is not None:
+            return best
+        if count:
+            return refs[0].mailbox  # its own refusal says why
+        raise ActorStopped(self.path, message, why="without replicas")
 
     def broadcast_nowait(self, message: object) -> int:
         """Send to every replica that has room; returns how many got it."""

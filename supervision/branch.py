@@ -98,7 +98,7 @@ class Branch(Member):
             self.grow(slot, spec.replicas)
         else:
             path = f"{self.path}/{spec.name}"
-            slot.members.append(Branch(self.tree, self, spec, path, slot.rank))
+            slot.add([Branch(self.tree, self, spec, path, slot.rank)])
         return slot
 
     def grow(self, slot: Slot, replicas: int) -> list[Member]:
@@ -109,7 +109,7 @@ class Branch(Member):
             path = f"{self.path}/{slot.spec.name}/{slot.numbers}"
             added.append(Replica(self.tree, self, slot.spec, path, slot.rank, slot.numbers))
             slot.numbers += 1
-        slot.members.extend(added)
+        slot.add(added)
         return added
 
     def forget(self, member: Member) -> None:
@@ -117,7 +117,7 @@ class Branch(Member):
         slot = self.slots.get(member.name)
         if slot is None or member not in slot.members:
             return
-        slot.members.remove(member)
+        slot.drop(member)
         scaled_to_none = False
         if isinstance(slot.spec, Worker):
             last = slot.members[-1] if slot.members else None
@@ -151,6 +151,7 @@ class Branch(Member):
         for slot in [slot for slot in self.slots.values() if not slot.listed]:
             del self.slots[slot.spec.name]
             for member in slot.members:
+                member.retire("stopped")
                 self.tree.structure_changed(member)
         for member in self.members():
             member.forgive()

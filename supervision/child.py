@@ -402,10 +402,10 @@ class Replica(Member):
             )
         if tree.registry:
             tree.registry.release(ActorRef(box))
+        self.error = error or self.error
         if how is Ending.FAILED:
             tree.emit(Failed, self.path, self.run, error=error, lasted=self.lasted(now))
         else:
-            self.error = error or self.error
             tree.emit(Ended, self.path, self.run, how=how, lasted=self.lasted(now), error=error)
         if self.cause is not None:
             self._report_stop(scope, now)

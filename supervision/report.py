@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from actors.events import StreamStatistics, plain
-from actors.mailbox import MailboxStatistics
+from actors.mailbox_spec import MailboxStatistics
 from actors.records import Record, record
 from supervision.branch import Branch
 from supervision.child import Replica

@@ -1,12 +1,16 @@
 """Slot: the place of one child spec in a supervisor.
 
-Floor: above member. The rule: it holds members and knows nothing of what they do.
+Floor: above child. The rule: it holds members and knows nothing of what they do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
+from actors.ref import ActorRef
+from supervision.child import Replica
 from supervision.member import Member
 from supervision.specs import Spec
 
@@ -24,3 +28,20 @@ class Slot:
     members: list[Member] = attrs.field(factory=lambda: list[Member]())
     numbers: int = 0
     """The number that the next replica gets."""
+    _refs: tuple[ActorRef, ...] | None = None
+
+    def add(self, members: Iterable[Member]) -> None:
+        """Add members at the end."""
+        self.members.extend(members)
+        self._refs = None
+
+    def drop(self, member: Member) -> None:
+        """Take one out."""
+        self.members.remove(member)
+        self._refs = None
+
+    def refs(self) -> tuple[ActorRef, ...]:
+        """The addresses of its replicas; what a router asks for each message, so it is kept."""
+        if self._refs is None:
+            self._refs = tuple(ActorRef(m.mailbox) for m in self.members if isinstance(m, Replica))
+        return self._refs

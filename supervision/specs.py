@@ -14,7 +14,7 @@ import attrs
 
 from actors.actor import Actor
 from actors.context import Context
-from actors.mailbox import MailboxSpec
+from actors.mailbox_spec import MailboxSpec
 from actors.options import (
     Choice,
     above_zero,

@@ -101,7 +101,7 @@ async def serve(
         async with trio.open_nursery() as outside:
             outside.start_soon(_notice_cancellation, live)
             if signals or (signals is None and _is_main()):
-                outside.start_soon(_obey_signals, live)
+                await outside.start(_obey_signals, live)  # before the first run may be interrupted
             with trio.CancelScope(shield=True):
                 async with trio.open_nursery() as nursery:
                     live.nursery = nursery
@@ -170,8 +170,11 @@ async def _through_interrupts(tree: Tree, event: trio.Event) -> None:
             event = tree.done
 
 
-async def _obey_signals(tree: Tree) -> None:
+async def _obey_signals(
+    tree: Tree, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        task_status.started()
         asked = False
         async for number in received:
             name = signal.Signals(number).name

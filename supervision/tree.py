@@ -18,7 +18,7 @@ import trio
 from actors.clock import Timer
 from actors.context import Context
 from actors.errors import NoSuchActor
-from actors.mailbox import Office
+from actors.office import Office
 from actors.options import close_to
 from actors.ref import ActorRef, Ref
 from actors.registry import Registry
@@ -181,8 +181,10 @@ class Tree:
     def structure_changed(self, forgotten: Member | None = None) -> None:
         """Children were added, or this one has just been forgotten."""
         self._by_name = None
-        if forgotten is not None and self.on_forgotten is not None:
-            self.on_forgotten(forgotten)
+        if forgotten is not None:
+            forgotten.wake()
+            if self.on_forgotten is not None:
+                self.on_forgotten(forgotten)
 
     def locate(self, name: str) -> tuple[Branch, Slot | None, Member | None]:
         """What a path or a bare name stands for: a supervisor's slot, and the replica if the path names one.
@@ -269,11 +271,7 @@ class Tree:
 
     def router(self, slot: Slot, path: str, **options: Any) -> Router:
         """One address for all replicas of a worker."""
-
-        def members() -> list[ActorRef]:
-            return [ActorRef(m.mailbox) for m in slot.members if isinstance(m, Replica)]
-
-        return Router(path, members, **options)
+        return Router(path, slot.refs, **options)
 
     def __repr__(self) -> str:
         return f"<Tree {self.root!r}>"

@@ -21,8 +21,10 @@ ROOT = Path(__file__).parent.parent
 FLOORS: dict[str, list[list[str]]] = {
     "actors": [
         ["errors", "letters", "options", "records"],
+        ["mailbox_spec"],
         ["events", "clock"],
         ["deadletters"],
+        ["office"],
         ["mailbox"],
         ["ref", "timers"],
         ["registry", "routing", "watching"],
@@ -39,7 +41,8 @@ FLOORS: dict[str, list[list[str]]] = {
         ["events", "schema"],
         ["logs", "plan", "settings"],
         ["config", "member"],
-        ["child", "slot", "sweep"],
+        ["child", "sweep"],
+        ["slot"],
         ["branch"],
         ["tree"],
         ["metrics", "report", "services", "tracing"],

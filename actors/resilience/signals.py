@@ -14,7 +14,7 @@ import trio
 
 from actors.errors import shown
 from actors.events import Event
-from actors.mailbox import Office
+from actors.office import Office
 from actors.records import record
 from actors.ref import running
 

@@ -195,7 +195,7 @@ async def test_b050_asking_a_function_worker(autojump_clock, end):
 
     out, answers = {}, []
     async with (
-        under_test(Supervisor("app", [Worker("w", consume)])) as trial,
+        under_test(Supervisor("app", [Worker("w", consume, shutdown=0)])) as trial,
         trio.open_nursery() as nursery,
     ):
         for message in ("first", "later", "next"):

@@ -309,5 +309,7 @@ async def test_b038_two_errors_and_two_stops(autojump_clock, first, second):
 
     assert trial.error is None
     assert {w.state for w in trial.pool.workers()} == {"stopped"}
+    told = {e.path: e.error for e in trial.seen if e.kind in ("Ended", "Failed")}
+    assert all(w.error is told[w.path] for w in trial.pool.workers() if told[w.path] is not None)
     asked = next(e.seq for e in trial.seen if e.kind == "StopRequested" and e.path == "app")
     assert [e for e in trial.seen if e.kind == "Started" and e.seq > asked] == []

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from actors import ActorStopped, Mailbox, MailboxFull, MailboxSpec, Overflow
-from actors.mailbox import Office, Tick
+from actors.mailbox import Tick
+from actors.office import Office
 from tests.properties.driver import Call, Driver
 from tests.properties.looking import looking
 from tests.properties.world import Boom, check_account

@@ -1,0 +1,42 @@
+"""Office: what all mailboxes of one tree share.
+
+Floor: above events, clock and deadletters. The rule: it holds, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import attrs
+
+from actors.clock import TimerQueue
+from actors.deadletters import DeadLetters
+from actors.events import Stream
+
+if TYPE_CHECKING:
+    from actors.mailbox import Mailbox  # noqa: TC004 - attrs does not resolve it
+
+__all__ = ["Office"]
+
+
+@attrs.define(eq=False)
+class Office:
+    """The shared parts of a tree, as its actors see them."""
+
+    events: Stream = attrs.field(factory=Stream)
+    timers: TimerQueue = attrs.field(factory=TimerQueue)
+    letters: DeadLetters = attrs.field(
+        default=attrs.Factory(lambda self: DeadLetters(self.events), takes_self=True)
+    )
+    shared: dict[tuple[str, str], object] = attrs.field(
+        factory=lambda: dict[tuple[str, str], object]()
+    )
+    """What all runs of the tree share, by kind and name: breakers, bulkheads, retry budgets."""
+    counts: dict[tuple[str, ...], int] = attrs.field(factory=lambda: dict[tuple[str, ...], int]())
+    """Counters, by metric name and label values."""
+    capture: Callable[[], object] | None = None
+    """Returns the sender's trace context, or None; itself None while nobody traces."""
+    around: Callable[[Mailbox, object], AbstractContextManager[object]] | None = None
+    """Wraps the handling of one item; None while nobody traces."""
