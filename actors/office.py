@@ -36,6 +36,8 @@ class Office:
     """What all runs of the tree share, by kind and name: breakers, bulkheads, retry budgets."""
     counts: dict[tuple[str, ...], int] = attrs.field(factory=lambda: dict[tuple[str, ...], int]())
     """Counters, by metric name and label values."""
+    levels: dict[tuple[str, ...], int] = attrs.field(factory=lambda: dict[tuple[str, ...], int]())
+    """Gauges, in the same way."""
     capture: Callable[[], object] | None = None
     """Returns the sender's trace context, or None; itself None while nobody traces."""
     around: Callable[[Mailbox, object], AbstractContextManager[object]] | None = None

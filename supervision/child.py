@@ -356,6 +356,11 @@ class Replica(Member):
     def _settle(self, turns: int) -> None:
         self._watch(self.tree.now(), (lambda: self._settle(turns - 1)) if turns else self._report)
 
+    @property
+    def stuck_on(self) -> Exception | None:
+        """Why its run was cancelled as failed, if it has been reported since and still has not ended."""
+        return self._killed_by if self.alive and self._reported else None
+
     def _report(self) -> None:
         self._reported = True
         since = (

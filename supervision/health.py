@@ -24,7 +24,7 @@ class Health(Record):
     """One answer to a probe."""
 
     live: bool
-    """False if a replica or a supervisor has failed for good, or the tree has: restart the process."""
+    """False if a replica or a supervisor has failed for good, or the tree has, or a failed run will not end: restart the process."""
     ready: bool
     """True while all that should run is ready and nothing is stopping."""
     started: bool
@@ -56,8 +56,8 @@ def health(tree: Tree) -> Health:
 
 
 def _failed(member: Member) -> Iterator[Member]:
-    """What has failed for good: not what its supervisor, itself giving up or waiting for a restart, may start again."""
-    if member.state is State.FAILED:
+    """What has failed for good, or will not end. Not what its supervisor, itself giving up or waiting, may start again."""
+    if member.state is State.FAILED or (isinstance(member, Replica) and member.stuck_on):
         yield member
     if isinstance(member, Branch):
         above = member.parent
@@ -80,7 +80,10 @@ def _due(member: Member) -> Iterator[Member]:
 
 
 def _sentence(member: Member) -> str:
-    reason = _reason(member.error) if member.error is not None else "gave up"
+    error = member.error
+    if isinstance(member, Replica):
+        error = member.stuck_on or error
+    reason = _reason(error) if error is not None else "gave up"
     if isinstance(member, Replica):
         return f"worker {member.name} (replica {member.number}) failed: {reason}"
     assert isinstance(member, Branch)

@@ -71,6 +71,23 @@ FAMILIES: Final = (
     ),
     Family("supervision_listener_errors_total", ("tree",), "Errors that listeners raised."),
     Family(PANICS, ("type",), "Failed runs by type of worker, over all trees of the process."),
+    Family("wf_worker_retries_total", ("type", "dependency"), "Attempts repeated after a failure."),
+    Family(
+        "wf_worker_backpressure_events_total",
+        ("type", "reason"),
+        "Calls refused because too much was running or waiting.",
+    ),
+    Family(
+        "wf_worker_degraded_total",
+        ("worker", "feature"),
+        "Answers given without an optional step that failed.",
+    ),
+    Family(
+        "wf_worker_circuit_breaker_state",
+        ("breaker",),
+        "0 closed, 1 half-open, 2 open.",
+        False,
+    ),
 )
 _COUNTERS: Final = frozenset(family.name for family in FAMILIES if family.counter)
 
@@ -140,6 +157,11 @@ class TreeMeter:
         self._add_branch(out, tree.root)
         for reason, count in tree.letters.statistics().by_reason.items():
             out.add("supervision_dead_letters_total", (name, reason), count)
+        for (family, *labels), count in (
+            *tuple(tree.office.counts.items()),
+            *tuple(tree.office.levels.items()),
+        ):
+            out.add(family, tuple(labels), count)
         out.add("supervision_listener_drops_total", (name,), tree.events.dropped)
         out.add("supervision_listener_errors_total", (name,), tree.events.tap_errors)
         self._never_down(out)

@@ -288,6 +288,8 @@ class Pool:
                     raise NotRunning(member.path, "restart", "was stopped meanwhile")
                 await member.changed()
                 if member.run > runs[member] and not member.alive and member.ready_at is None:
+                    if member.cause is not None:
+                        raise NotRunning(member.path, "restart", "was stopped meanwhile")
                     raise StartFailed(member.path, member.error)
 
     async def remove(self, path: str) -> None:

@@ -1,6 +1,6 @@
 """Armour for a call: retry, breaker, bulkhead, deadline, degradation, and all of it in one declaration.
 
-Each name is loaded on first use: the supervision of a tree needs only `Backoff`.
+Each name is loaded on first use: the supervision of a tree needs only `Backoff`. The errors of guarded calls have their door here.
 """
 
 from __future__ import annotations
@@ -9,16 +9,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from actors.errors import (
+        BreakerOpen,
+        BulkheadFull,
+        DeadlineExceeded,
+        MissingIdempotencyKey,
+        NoDeadline,
+        PoisonMessage,
+        Rejected,
+    )
     from actors.resilience.backoff import Backoff
     from actors.resilience.breaker import BreakerStatistics, CircuitBreaker
     from actors.resilience.breaker_policy import BreakerPolicy, BreakerState
-    from actors.resilience.budget import BudgetPolicy, RetryBudget
+    from actors.resilience.budget import BudgetPolicy, BudgetStatistics, RetryBudget
     from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics
     from actors.resilience.counts import Counts
     from actors.resilience.deadlines import deadline, remaining, require_deadlines
-    from actors.resilience.degradation import Answer, degrade
-    from actors.resilience.dependency import Dependency, DependencyStatistics
-    from actors.resilience.retries import RetryPolicy, non_idempotent, retry
+    from actors.resilience.degradation import Answer, FeatureState, degrade
+    from actors.resilience.dependency import Dependency, DependencyStatistics, Guards
+    from actors.resilience.retries import Attempt, Attempts, RetryPolicy, non_idempotent, retry
     from actors.resilience.signals import (
         BreakerChanged,
         CallRejected,
@@ -40,26 +49,38 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Attempt",
+    "Attempts",
     "Backoff",
     "BreakerChanged",
+    "BreakerOpen",
     "BreakerPolicy",
     "BreakerState",
     "BreakerStatistics",
     "BudgetPolicy",
+    "BudgetStatistics",
     "Bulkhead",
+    "BulkheadFull",
     "BulkheadStatistics",
     "CallRejected",
     "CallRetried",
     "CircuitBreaker",
     "Counts",
+    "DeadlineExceeded",
     "DegradationChanged",
     "Degrade",
     "Degraded",
     "Dependency",
     "DependencyStatistics",
     "Fail",
+    "FeatureState",
+    "Guards",
     "HandBack",
+    "MissingIdempotencyKey",
+    "NoDeadline",
     "Poison",
+    "PoisonMessage",
+    "Rejected",
     "RetryBudget",
     "RetryHere",
     "RetryPolicy",
@@ -76,17 +97,26 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "backoff": ("Backoff",),
-    "breaker": ("BreakerStatistics", "CircuitBreaker"),
-    "breaker_policy": ("BreakerPolicy", "BreakerState"),
-    "budget": ("BudgetPolicy", "RetryBudget"),
-    "bulkhead": ("Bulkhead", "BulkheadStatistics"),
-    "counts": ("Counts",),
-    "deadlines": ("deadline", "remaining", "require_deadlines"),
-    "degradation": ("Answer", "degrade"),
-    "dependency": ("Dependency", "DependencyStatistics"),
-    "retries": ("RetryPolicy", "non_idempotent", "retry"),
-    "signals": (
+    "actors.errors": (
+        "BreakerOpen",
+        "BulkheadFull",
+        "DeadlineExceeded",
+        "MissingIdempotencyKey",
+        "NoDeadline",
+        "PoisonMessage",
+        "Rejected",
+    ),
+    "actors.resilience.backoff": ("Backoff",),
+    "actors.resilience.breaker": ("BreakerStatistics", "CircuitBreaker"),
+    "actors.resilience.breaker_policy": ("BreakerPolicy", "BreakerState"),
+    "actors.resilience.budget": ("BudgetPolicy", "BudgetStatistics", "RetryBudget"),
+    "actors.resilience.bulkhead": ("Bulkhead", "BulkheadStatistics"),
+    "actors.resilience.counts": ("Counts",),
+    "actors.resilience.deadlines": ("deadline", "remaining", "require_deadlines"),
+    "actors.resilience.degradation": ("Answer", "FeatureState", "degrade"),
+    "actors.resilience.dependency": ("Dependency", "DependencyStatistics", "Guards"),
+    "actors.resilience.retries": ("Attempt", "Attempts", "RetryPolicy", "non_idempotent", "retry"),
+    "actors.resilience.signals": (
         "BreakerChanged",
         "CallRejected",
         "CallRetried",
@@ -94,7 +124,7 @@ _HOMES: Final = {
         "Degraded",
         "Unbounded",
     ),
-    "verdict": (
+    "actors.resilience.verdict": (
         "Degrade",
         "Fail",
         "HandBack",
@@ -110,7 +140,7 @@ _HOMES: Final = {
 def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
-            value = globals()[name] = getattr(import_module(f"actors.resilience.{home}"), name)
+            value = globals()[name] = getattr(import_module(home), name)
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -33,7 +33,7 @@ from actors.records import Record, record
 from actors.resilience.breaker_policy import TRANSITIONS, BreakerPolicy, BreakerState
 from actors.resilience.counts import Counts, Outcome, Window
 from actors.resilience.guard import NO_RESULT, Guard
-from actors.resilience.signals import BreakerChanged, CallRejected, report
+from actors.resilience.signals import BreakerChanged, CallRejected, report, set_level
 from actors.resilience.verdict import covers, leaves, retry_after
 
 __all__ = ["BreakerStatistics", "CircuitBreaker"]
@@ -186,6 +186,7 @@ class CircuitBreaker(Guard["_Ticket"]):
             raise AssertionError(f"breaker {self.name}: no way from {old.name} to {new.name}")
         self._begin(new, why)
         if old is not new:
+            set_level("wf_worker_circuit_breaker_state", self.name, int(new))
             report(
                 BreakerChanged,
                 breaker=self.name,

@@ -36,7 +36,7 @@ from actors.resilience.retries import (
     refuse_without_key,
     retry_call,
 )
-from actors.resilience.signals import shared
+from actors.resilience.signals import set_level, shared
 
 __all__ = ["Dependency", "DependencyStatistics", "Guards"]
 
@@ -186,6 +186,8 @@ class Dependency:
                 )
 
     def _open(self) -> Guards:
+        if self.breaker is not None:
+            set_level("wf_worker_circuit_breaker_state", self.name, 0)
         return Guards(
             owner=self,
             breaker=None

@@ -28,6 +28,7 @@ __all__ = [
     "current_office",
     "current_worker",
     "report",
+    "set_level",
     "shared",
 ]
 
@@ -144,6 +145,11 @@ def report(event: type[Event], *, count: tuple[str, ...] = (), **fields: Any) ->
     run = running.get()
     path = run.mailbox.path if run is not None else ""
     office.events.emit(event, path, int(getattr(run, "run", 0)), **fields)
+
+
+def set_level(metric: str, label: str, value: int) -> None:
+    """Set a gauge of the calling tree."""
+    current_office().levels[metric, label] = value
 
 
 def shared(kind: str, name: str, make: Callable[[], T]) -> T:

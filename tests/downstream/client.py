@@ -9,10 +9,17 @@ from random import Random
 import httpx
 import trio
 
-from actors.resilience import Backoff, BreakerPolicy, Dependency, RetryPolicy
+from actors.resilience import (
+    Backoff,
+    BreakerPolicy,
+    BreakerStatistics,
+    BulkheadStatistics,
+    Dependency,
+    RetryPolicy,
+)
 from tests.downstream.server import Downstream
 
-__all__ = ["QUICK", "Till", "dependency", "open_till", "transient"]
+__all__ = ["QUICK", "Till", "breaker_of", "bulkhead_of", "dependency", "open_till", "transient"]
 
 QUICK = Backoff(initial=0.01, factor=2.0, maximum=0.05, jitter=0.0)
 
@@ -49,6 +56,20 @@ def dependency(name: str = "till", **options: object) -> Dependency:
         "random": Random(1),
     }
     return Dependency(name, **{**given, **options})  # type: ignore[arg-type]
+
+
+def breaker_of(guarded: Dependency) -> BreakerStatistics:
+    """Look at the breaker, in the calling tree."""
+    found = guarded.statistics().breaker
+    assert found is not None
+    return found
+
+
+def bulkhead_of(guarded: Dependency) -> BulkheadStatistics:
+    """Look at the bulkhead, in the calling tree."""
+    found = guarded.statistics().bulkhead
+    assert found is not None
+    return found
 
 
 @asynccontextmanager

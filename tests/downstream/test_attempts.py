@@ -6,9 +6,14 @@ import httpx
 import pytest
 import trio
 
-from actors import DeadlineExceeded, MissingIdempotencyKey
-from actors.resilience import BreakerPolicy, RetryPolicy, deadline
-from tests.downstream.client import QUICK, Till, dependency, transient
+from actors.resilience import (
+    BreakerPolicy,
+    DeadlineExceeded,
+    MissingIdempotencyKey,
+    RetryPolicy,
+    deadline,
+)
+from tests.downstream.client import QUICK, Till, breaker_of, bulkhead_of, dependency, transient
 from tests.downstream.server import Act, Downstream, busy, cut, garble, hang, reset, slow
 
 
@@ -19,8 +24,7 @@ async def test_a_call_that_succeeds_is_one_request(downstream: Downstream, till:
 
     assert charges == list(range(1, 21))
     assert downstream.seen.value == till.attempts == 20
-    breaker, bulkhead = stripe.statistics().breaker, stripe.statistics().bulkhead
-    assert breaker is not None and bulkhead is not None
+    breaker, bulkhead = breaker_of(stripe), bulkhead_of(stripe)
     assert (breaker.state, breaker.rejected, breaker.counts.failures) == ("closed", 0, 0)
     assert (bulkhead.admitted, bulkhead.rejected, bulkhead.free) == (20, 0, 4)
 
@@ -73,8 +77,7 @@ async def test_what_no_attempt_cures_is_asked_once(downstream: Downstream, till:
             await stripe.call(till.charge, -1)
 
     assert downstream.seen.value == 10
-    breaker = stripe.statistics().breaker
-    assert breaker is not None
+    breaker = breaker_of(stripe)
     assert (breaker.state, breaker.counts.failures) == ("closed", 0)
 
 
@@ -103,18 +106,27 @@ async def test_a_long_retry_after_goes_back_to_the_caller(
 
 async def test_a_hung_attempt_is_cancelled(downstream: Downstream, till: Till) -> None:
     """An attempt over its timeout is cancelled, the other side sees the connection closed, and the next one is made."""
-    downstream.script.extend([hang, hang])
-    stripe = dependency(timeout=0.1, limit=1)
+    downstream.script.append(hang)
+    stripe = dependency(timeout=0.5, limit=1)
     assert await stripe.call(till.charge, 100) == 1
 
-    await downstream.given_up.wait_value(2)
-    assert downstream.seen.value == 3
+    await downstream.given_up.wait_value(1)
+    assert downstream.seen.value == 2
+    assert bulkhead_of(stripe).free == 1
+
+
+async def test_a_call_that_only_hangs(downstream: Downstream, till: Till) -> None:
+    """If every attempt hangs, the caller is told which timeout it was, and no place stays taken."""
     downstream.mood = hang
-    with pytest.raises(DeadlineExceeded, match="an attempt to call till"):
+    stripe = dependency(timeout=0.05, limit=1)
+    with pytest.raises(
+        DeadlineExceeded, match=r"an attempt to call till took longer than its 0\.05 s"
+    ):
         await stripe.call(till.charge, 100)
-    await downstream.given_up.wait_value(5)
-    bulkhead = stripe.statistics().bulkhead
-    assert bulkhead is not None and bulkhead.free == 1
+
+    await downstream.given_up.wait_value(3)
+    assert downstream.seen.value == 3
+    assert bulkhead_of(stripe).free == 1
 
 
 async def test_total_bounds_all_attempts(downstream: Downstream, till: Till) -> None:
@@ -150,8 +162,7 @@ async def test_an_impatient_caller_is_neutral(downstream: Downstream, till: Till
             await downstream.under_way.wait_value(1)
             patience.cancel()
 
-    breaker, bulkhead = stripe.statistics().breaker, stripe.statistics().bulkhead
-    assert breaker is not None and bulkhead is not None
+    breaker, bulkhead = breaker_of(stripe), bulkhead_of(stripe)
     assert (breaker.state, breaker.counts.failures, bulkhead.free) == ("closed", 0, 1)
 
 
