@@ -38,8 +38,8 @@ def _capacity(_: object, field: attrs.Attribute[Any], value: Any) -> None:
 
 
 @checked()
-@attrs.frozen(kw_only=True)
-class MailboxSpec:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MailboxSpec(Record):
     """How the mailbox of each replica behaves."""
 
     capacity: float = attrs.field(

@@ -22,7 +22,7 @@ class Record:
 
     def _values(self) -> tuple[object, ...]:
         kind: type[Any] = type(self)
-        return tuple(getattr(self, field.name) for field in attrs.fields(kind))
+        return tuple(getattr(self, field.name) for field in attrs.fields(kind) if field.eq)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -37,7 +37,9 @@ class Record:
     def __repr__(self) -> str:
         kind: type[Any] = type(self)
         values = ", ".join(
-            f"{field.name}={getattr(self, field.name)!r}" for field in attrs.fields(kind)
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in attrs.fields(kind)
+            if field.repr
         )
         return f"{kind.__name__}({values})"
 

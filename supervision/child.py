@@ -120,7 +120,8 @@ class Replica(Member):
         self.ctx = box.run = Context(
             self, box, path=self.path, name=self.name, replica=self.number, run=self.run
         )
-        self.scope = trio.CancelScope()
+        if not self._ending_now or self.scope is None or self.scope.cancel_called:
+            self.scope = trio.CancelScope()
         if spec.start_timeout is not None:
             self._watch(self.since + spec.start_timeout, self._start_timed_out)
         self.tree.emit(Started, self.path, self.run)
@@ -131,34 +132,52 @@ class Replica(Member):
 
     async def _live(self) -> None:
         self.task = task = current_task()
-        while True:
-            how, error = Ending.RETURNED, None
-            ctx, scope = self.ctx, self.scope
-            assert ctx is not None
+        self._again = True
+        while self._again:
+            error: Exception | None = None
+            scope = self.scope
             assert scope is not None
-            ctx.task = task
-            running.set(ctx)
             try:
                 with scope:
-                    if not scope.cancel_called:
-                        await self._work(ctx)
-                        self.mailbox.done()  # it has returned: what it still had in hand is handled
+                    # One scope serves run after run, for as long as nobody cancels it: a scope for each would be a quarter
+                    # of the price of a restart without a wait.
+                    while self._again and not scope.cancel_called:
+                        ctx = self.ctx
+                        assert ctx is not None
+                        ctx.task = task
+                        running.set(ctx)
+                        try:
+                            await self._work(ctx)
+                            self.mailbox.done()  # it has returned: what it still had in hand is handled
+                        except Exception as exc:
+                            error = exc
+                        if not scope.cancel_called:
+                            self._run_is_over(error, scope)
+                            error = None
+                            if self._again:
+                                task.context = self.tree.fresh_context()
+                                await cancel_shielded_checkpoint()
             except Exception as exc:
-                how, error = Ending.FAILED, exc
+                error = exc
             except BaseException as exc:
                 if trio.current_effective_deadline() == -inf:
                     raise  # the nursery itself is being torn down
                 error = self._sort_out(exc)
-                how = Ending.FAILED if error is not None else Ending.RETURNED
-            self._again = False
-            self._ending_now = True
-            self._ended(how, error, scope)
-            self._ending_now = False
-            if not self._again:
-                self.task = None
-                return
-            task.context = self.tree.fresh_context()
-            await cancel_shielded_checkpoint()
+            if (
+                self._again
+            ):  # the run that was cancelled, or raised what only the scope could sort out
+                self.scope = None  # closed: the next run needs another
+                self._run_is_over(error, scope)
+                if self._again:
+                    task.context = self.tree.fresh_context()
+                    await cancel_shielded_checkpoint()
+        self.task = self.scope = None
+
+    def _run_is_over(self, error: Exception | None, scope: trio.CancelScope) -> None:
+        self._again = False
+        self._ending_now = True
+        self._ended(Ending.RETURNED if error is None else Ending.FAILED, error, scope)
+        self._ending_now = False
 
     def _work(self, ctx: Context) -> Awaitable[object]:
         """What a run executes, to be awaited. No coroutine of its own, see `actors.actor`."""
@@ -395,7 +414,7 @@ class Replica(Member):
             how, error = Ending.FAILED, self._killed_by
         now = tree.now()
         self.alive = False
-        self.ctx = box.run = self.scope = None
+        self.ctx = box.run = None
         ctx.end()
         failure = error if how is Ending.FAILED else None
         box.run_ended(self.run, failure)

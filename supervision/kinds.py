@@ -16,6 +16,7 @@ import attrs
 
 from actors.actor import Actor
 from actors.context import Context
+from actors.records import Record
 from supervision.errors import SpecError
 
 __all__ = ["Kind", "Need", "classify", "needs"]
@@ -29,8 +30,8 @@ class Kind(StrEnum):
     FACTORY = "factory"
 
 
-@attrs.frozen
-class Need:
+@attrs.frozen(eq=False, repr=False)
+class Need(Record):
     """A parameter of a constructor or factory that a service can be found for."""
 
     parameter: str

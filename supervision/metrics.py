@@ -19,6 +19,7 @@ from typing import Final
 import attrs
 
 from actors.events import Event
+from actors.records import Record
 from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.events import Failed, GaveUp, TreeStopped
@@ -30,8 +31,8 @@ from supervision.tree import Tree
 __all__ = ["FAMILIES", "PANICS", "Family", "Reading", "TreeMeter"]
 
 
-@attrs.frozen
-class Family:
+@attrs.frozen(eq=False, repr=False)
+class Family(Record):
     """One metric."""
 
     name: str

@@ -18,6 +18,7 @@ from typing import Generic, Protocol, TypeVar
 import attrs
 
 from actors.errors import shown
+from actors.records import Record
 from supervision.restart import Budget, RestartPolicy, RestartType
 from supervision.specs import AutoShutdown, OnFailed, Strategy
 from supervision.states import State
@@ -46,24 +47,24 @@ class Ending(StrEnum):
     STOPPED = "stopped"
 
 
-@attrs.frozen
-class Rest:
+@attrs.frozen(eq=False, repr=False)
+class Rest(Record):
     """It stays down, in this state; `why` if that is failed."""
 
     state: State
     why: str = ""
 
 
-@attrs.frozen
-class Restart:
+@attrs.frozen(eq=False, repr=False)
+class Restart(Record):
     """It runs again: consecutive restart number `attempt`, `delay` seconds from now."""
 
     delay: float
     attempt: int
 
 
-@attrs.frozen
-class GiveUp:
+@attrs.frozen(eq=False, repr=False)
+class GiveUp(Record):
     """A limit is used up: the child's own, or (`own=False`) its supervisor's."""
 
     why: str
@@ -136,8 +137,8 @@ class Member(Protocol):
 M = TypeVar("M", bound=Member)
 
 
-@attrs.frozen
-class Plan(Generic[M]):
+@attrs.frozen(eq=False, repr=False)
+class Plan(Record, Generic[M]):
     """Waves to stop, then a moment to wait for, then waves to start."""
 
     stop: tuple[tuple[M, ...], ...] = ()

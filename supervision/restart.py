@@ -16,6 +16,7 @@ from typing import Any, cast
 import attrs
 
 from actors.options import Choice, OptionError, amount, checked, count, seconds, share
+from actors.records import Record
 from actors.resilience.backoff import Backoff
 from supervision.errors import SpecError
 
@@ -51,8 +52,8 @@ def _kinds(value: type[Exception] | Iterable[type[Exception]]) -> tuple[type[Exc
 
 
 @checked(SpecError)
-@attrs.frozen(kw_only=True)
-class RestartPolicy:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RestartPolicy(Record):
     """When and how soon a failed run is followed by another.
 
     The wait before consecutive restart n is that of `actors.Backoff`. A run that lasted at least `reset_after` seconds, counted

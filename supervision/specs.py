@@ -25,6 +25,7 @@ from actors.options import (
     some_count,
     some_seconds,
 )
+from actors.records import Record
 from supervision.errors import SpecError
 from supervision.kinds import Kind, classify, needs
 from supervision.restart import RestartPolicy, RestartType
@@ -133,8 +134,8 @@ def _policy(kind: type[Any]) -> Any:
 
 
 @checked(SpecError, hint=_belongs)
-@attrs.frozen
-class Worker:
+@attrs.frozen(eq=False, repr=False)
+class Worker(Record):
     """One kind of work, done by one or more replicas.
 
     Args:
@@ -241,8 +242,8 @@ def _children(value: Iterable[Spec]) -> tuple[Spec, ...]:
 
 
 @checked(SpecError, hint=_belongs)
-@attrs.frozen
-class Supervisor:
+@attrs.frozen(eq=False, repr=False)
+class Supervisor(Record):
     """A group of children that are started, watched and stopped together.
 
     Declared without children it is a dynamic supervisor: children come by `pool.start_child`, are stopped all at once, and are

@@ -27,6 +27,7 @@ import attrs
 
 from actors.context import Context
 from actors.letters import NOTHING
+from actors.records import Record
 from supervision.errors import SpecError
 from supervision.metrics import FAMILIES, Family, Reading, TreeMeter
 from supervision.tree import Tree
@@ -44,8 +45,8 @@ REMEMBERED: Final = 64
 """Ended trees whose counters are still shown."""
 
 
-@attrs.frozen(kw_only=True)
-class Telemetry:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Telemetry(Record):
     """Where spans and metrics of a tree go: `serve(tree, telemetry=Telemetry(tracer_provider=...))`."""
 
     tracer_provider: TracerProvider | None = None

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from functools import partial
 from math import inf
 from random import Random
-from typing import Any, cast
+from typing import Any, Final, Protocol, cast
 
 import trio
 
@@ -34,7 +34,24 @@ from supervision.slot import Slot
 from supervision.specs import Supervisor, Worker
 from supervision.states import State
 
-__all__ = ["Tree"]
+__all__ = ["SIMULATION", "Simulation", "Tree"]
+
+
+class Simulation(Protocol):
+    """What runs trees in virtual time for a test; it hears of each from before its first event."""
+
+    def random(self) -> Random:
+        """The source of jitter of a tree that was given none."""
+        ...
+
+    def made(self, tree: Tree) -> None:
+        """`tree` was made and is about to start."""
+
+
+SIMULATION: Final[contextvars.ContextVar[Simulation | None]] = contextvars.ContextVar(
+    "supervision.simulation", default=None
+)
+"""The simulation that the present code runs in; None in production."""
 
 
 class Tree:
@@ -51,7 +68,10 @@ class Tree:
         self.spec = spec
         self.stop_timeout = stop_timeout
         self.strict = strict
-        self.random = random if random is not None else Random()
+        simulation = SIMULATION.get()
+        if random is None:
+            random = Random() if simulation is None else simulation.random()
+        self.random = random
         self.office = Office()
         self.events = self.office.events
         self.timers = self.office.timers
@@ -85,6 +105,8 @@ class Tree:
         self._by_name: dict[str, list[str]] | None = None
         self.started_at = trio.current_time()
         self.root = Branch(self, self, spec, spec.name, 0)
+        if simulation is not None:
+            simulation.made(self)
 
     # -- life ------------------------------------------------------------------------------------
 

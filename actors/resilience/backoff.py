@@ -14,12 +14,13 @@ from random import Random
 import attrs
 
 from actors.options import amount, seconds, share
+from actors.records import Record
 
 __all__ = ["Backoff"]
 
 
-@attrs.frozen
-class Backoff:
+@attrs.frozen(eq=False, repr=False)
+class Backoff(Record):
     """Exponential waits with a cap and relative jitter. `initial=0` means no wait at all."""
 
     initial: float = attrs.field(default=1.0, validator=seconds)

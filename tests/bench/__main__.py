@@ -54,7 +54,7 @@ def main() -> None:
         for side in sides:
             print(f"{side.name}: {values[side.name]}")
         return
-    print(figures(values))
+    print(figures(values, quick=asked.quick))
     if asked.quick:
         say("small sizes, once: these figures say nothing about speed")
     else:

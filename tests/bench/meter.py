@@ -9,6 +9,7 @@ import gc
 import os
 import time
 from pathlib import Path
+from typing import Self
 
 __all__ = ["CpuTime", "Memory"]
 
@@ -24,7 +25,7 @@ class CpuTime:
         self.each = 0.0
         self._began = 0.0
 
-    def __enter__(self) -> CpuTime:
+    def __enter__(self) -> Self:
         gc.collect()
         self._began = time.process_time()
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "performance.md"
 
 def machine() -> str:
     """The line that says what the figures were measured on."""
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    today = dt.datetime.now(dt.UTC).date().isoformat()
     return (
         f"{processor()}, {platform.system()}, Python {platform.python_version()}, "
         f"Trio {version('trio')}, {today}"
@@ -61,7 +61,7 @@ def spread_of(values: Sequence[float], unit: str) -> str:
     return f"{middle} {unit} ({low} to {high})"
 
 
-def figures(values: Mapping[str, Sequence[float]]) -> str:
+def figures(values: Mapping[str, Sequence[float]], *, quick: bool = False) -> str:
     """Both tables: the comparisons with their verdicts, and the values they come from."""
     rows = []
     for row in ROWS:
@@ -76,7 +76,11 @@ def figures(values: Mapping[str, Sequence[float]]) -> str:
             )
         )
     sides = [
-        (side.label, f"{side.n:,}", spread_of(values[side.name], side.unit))
+        (
+            side.label,
+            f"{side.quick if quick else side.n:,}",
+            spread_of(values[side.name], side.unit),
+        )
         for side in SIDES.values()
         if values.get(side.name)
     ]
@@ -91,9 +95,7 @@ def figures(values: Mapping[str, Sequence[float]]) -> str:
 def misses(values: Mapping[str, Sequence[float]]) -> list[Row]:
     """The rows whose goal was not reached."""
     return [
-        row
-        for row in ROWS
-        if row.goal is not None and not row.reached(compare(row, values).middle)
+        row for row in ROWS if row.goal is not None and not row.reached(compare(row, values).middle)
     ]
 
 
@@ -109,5 +111,3 @@ def write(block: str, text: str, page: Path = PAGE) -> None:
     if not found or not closed:
         raise ValueError(f"{page} has no lines {begin!r} and {end!r} to write between")
     page.write_text(f"{before}{begin}\n{text}\n{end}{after}", "utf-8")
-
-

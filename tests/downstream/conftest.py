@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from tests.downstream.client import Till, open_till
 from tests.downstream.server import Downstream, open_downstream
+
+# httpx leaves the generator of a request's body to the garbage collector when the request is cancelled, and Trio says so.
+HTTPX_CANCELLED = "ignore:Async generator 'httpx:ResourceWarning"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(HTTPX_CANCELLED))
 
 
 @pytest.fixture

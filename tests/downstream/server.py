@@ -176,7 +176,7 @@ class Downstream:
                     if wire.our_state is not h11.DONE or wire.their_state is not h11.DONE:
                         break
                     wire.start_next_cycle()
-        except (_Over, trio.BrokenResourceError):
+        except (_Over, trio.BrokenResourceError, h11.RemoteProtocolError):
             pass
         finally:
             self.connections.value -= 1

@@ -188,9 +188,9 @@ def test_every_end_has_one_consequence(
 
 backoffs = st.builds(
     Backoff,
-    initial=st.sampled_from([0, 1e-9, 0.1, 1, 60]) | st.floats(0, 1e6),
+    initial=st.sampled_from([0, 1e-9, 0.1, 1, 60]) | st.floats(1e-9, 1e6),
     factor=st.sampled_from([1, 1.5, 2, 1e6]) | st.floats(1, 1e9),
-    maximum=st.sampled_from([0, 1e-9, 1, 30]) | st.floats(0, 1e9),
+    maximum=st.sampled_from([0, 1e-9, 1, 30]) | st.floats(1e-9, 1e9),
     jitter=st.sampled_from([0, 0.1, 0.5, 0.99]) | st.floats(0, 0.99),
 )
 

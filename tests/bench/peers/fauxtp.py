@@ -24,7 +24,9 @@ class Echo(GenServer):
     async def handle_cast(self, request: object, state: object) -> object:
         return state
 
-    async def handle_call(self, request: object, ref: object, state: object) -> tuple[object, object]:
+    async def handle_call(
+        self, request: object, ref: object, state: object
+    ) -> tuple[object, object]:
         return request, state
 
 

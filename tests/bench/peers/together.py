@@ -212,7 +212,11 @@ def _fastest(present: Sequence[Peer], values: Mapping[str, Sequence[float]]) -> 
     }
     name = min(ratios, key=lambda name: ratios[name].middle)
     best = ratios[name]
-    goal = "reached" if best.middle >= TELL_GOAL else f"**missed** by {1 - best.middle / TELL_GOAL:.0%}"
+    goal = (
+        "reached"
+        if best.middle >= TELL_GOAL
+        else f"**missed** by {1 - best.middle / TELL_GOAL:.0%}"
+    )
     return (
         f"One-way messages, beside the fastest of them ({name}): {best.middle:.2f}x "
         f"({best.low:.2f}x to {best.high:.2f}x), wanted ≥ {TELL_GOAL:g}x: {goal}."

@@ -71,9 +71,7 @@ def tell(n: int) -> float:
 
 def ask(n: int) -> float:
     async def program() -> float:
-        async def handle_call(
-            message: object, _: object, state: object
-        ) -> tuple[object, object]:
+        async def handle_call(message: object, _: object, state: object) -> tuple[object, object]:
             return gen_server.Reply(message), state
 
         async with trio.open_nursery() as nursery:

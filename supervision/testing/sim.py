@@ -1,0 +1,347 @@
+"""Sim: a Trio run in virtual time that plain, synchronous code steps by hand.
+
+Theory. The loop lives inside the calls of a `Sim`: each hands it a little work and lets it go on until every task waits (*settles*).
+Time moves only by `advance`, from one timer to the next, so that nothing due in between is skipped or lumped together. What is
+put in flight by `start` begins at the next settling, so several things can happen in one instant: that is where races live.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from math import inf
+from typing import Any, Final, Literal
+
+import outcome
+import trio
+from trio.testing import MockClock
+
+from supervision.errors import TreeFailed
+from supervision.pool import Pool
+from supervision.specs import Supervisor
+from supervision.stacks import await_stack
+from supervision.supervisor import serve
+from supervision.testing.errors import Livelock, RealWorld, Survivors, TooLong
+from supervision.testing.guest import GuestLoop
+from supervision.testing.internals import HandLoop, can_step, ordered
+from supervision.testing.oracles import DEFAULT, Oracle, judge
+from supervision.testing.schedule import Schedule, replay
+from supervision.testing.timeline import explain
+from supervision.testing.trace import Trace
+
+__all__ = ["Backend", "Pending", "Sim"]
+
+Backend = Literal["loop", "guest"]
+
+PASSES: Final = 20_000
+"""Passes of the loop without a pause that mean a livelock."""
+FAREWELL: Final = 1_000
+"""Timers that the clean-up at the end may wait for."""
+
+
+class Pending:
+    """An async call in flight."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.scope = trio.CancelScope()
+        self._result: outcome.Outcome[Any] | None = None
+
+    async def carry(self, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+        """Make the call. An `Exception` is kept for `value`; anything else ends the whole run."""
+        result: outcome.Outcome[Any] = outcome.Value(None)
+        with self.scope:
+            try:
+                result = outcome.Value(await fn(*args))
+            except Exception as error:
+                result = outcome.Error(error)
+        self._result = result
+
+    @property
+    def done(self) -> bool:
+        """True once it has returned, raised, or was cancelled."""
+        return self._result is not None
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it raised; None if it has not, or not yet."""
+        return self._result.error if isinstance(self._result, outcome.Error) else None
+
+    @property
+    def cancelled(self) -> bool:
+        """True if `cancel` cut it short."""
+        return self.scope.cancelled_caught
+
+    def cancel(self) -> None:
+        """Cancel it; it ends at the next settling."""
+        self.scope.cancel()
+
+    def value(self) -> Any:
+        """What it returned; raises what it raised. May be asked again."""
+        if isinstance(self._result, outcome.Error):
+            raise self._result.error
+        if not isinstance(self._result, outcome.Value):
+            raise RuntimeError(f"{self.name} has not come to its end")
+        return self._result.value
+
+    def __repr__(self) -> str:
+        return f"<Pending {self.name} {'done' if self.done else 'in flight'}>"
+
+
+class Sim:
+    """One Trio run in virtual time. Close it, best by `with`: only one can be open in a thread.
+
+    Args:
+        schedule: the order of ready tasks; first in, first out by default.
+        backend: `loop` or `guest`; by default whichever this Trio allows.
+        real: let real threads be used; time then waits for them. Without, they are an error, and so are sockets.
+        instruments: Trio's own, for looking closer.
+        invariants: what `judge` asks of the trace.
+    """
+
+    override: str | None = None
+    """A schedule that replaces every other one: the option `--supervision-schedule`."""
+
+    def __init__(
+        self,
+        *,
+        schedule: Schedule | None = None,
+        backend: Backend | None = None,
+        real: bool = False,
+        instruments: Sequence[trio.abc.Instrument] = (),
+        invariants: Iterable[Oracle] = DEFAULT,
+        trace: Trace | None = None,
+    ) -> None:
+        if Sim.override is not None:
+            schedule = replay(Sim.override)
+        self.schedule = Schedule() if schedule is None else schedule
+        self.clock = MockClock()
+        self.trace = Trace() if trace is None else trace
+        self.real = real
+        self.invariants = tuple(invariants)
+        self.nursery: trio.Nursery
+        self.closed = False
+        self._context = contextvars.copy_context()
+        self._context.run(self.trace.listen)
+        self._stack = ExitStack()
+        self._stack.enter_context(ordered(self.schedule))
+        chosen = backend or ("loop" if can_step() else "guest")
+        make = HandLoop if chosen == "loop" else GuestLoop
+        try:
+            self._loop: HandLoop | GuestLoop = make(self._main, self.clock, instruments, PASSES)
+        except BaseException:
+            self._stack.close()
+            raise
+        self._sockets = _waiting_for_sockets()
+
+    async def _main(self) -> None:
+        async with trio.open_nursery() as self.nursery:
+            self.schedule.on_stop = self.nursery.cancel_scope.cancel
+            await trio.sleep_forever()
+
+    @property
+    def now(self) -> float:
+        """Seconds of the clock, from 0."""
+        return self.clock.current_time()
+
+    # -- work ------------------------------------------------------------------------------------
+
+    def start(self, fn: Callable[..., Awaitable[Any]], *args: Any) -> Pending:
+        """Put a call in flight. Nothing of it happens before the next settling."""
+        name = getattr(fn, "__qualname__", repr(fn))
+        pending = Pending(name)
+        self._context.copy().run(partial(self.nursery.start_soon, name=name), pending.carry, fn, args)
+        return pending
+
+    def run(self, fn: Callable[..., Awaitable[Any]], *args: Any, within: float = 0.0) -> Any:
+        """Make a call, give it `within` virtual seconds, and return its result.
+
+        Raises:
+            TooLong: it has not come to its end by then.
+        """
+        pending = self.start(fn, *args)
+        self.settle()
+        end = self.now + within
+        while not pending.done and self.next_timer() <= end:
+            self.advance_to_next()
+        if not pending.done:
+            self.advance(max(0.0, end - self.now))
+            if not pending.done:
+                pending.cancel()
+                raise TooLong(pending.name, within)
+        return pending.value()
+
+    def supervise(self, tree: Supervisor, **options: Any) -> Pool:
+        """Run a tree until the sim is closed; its first start goes as far as it can without time.
+
+        Options are those of `supervisor.serve`. A tree that fails is a result like any other: look at `trace` or at the pool.
+        """
+        options = {"log": False, "telemetry": False, "signals": False, "wait_ready": False, **options}
+        pool: list[Pool] = []
+
+        async def keep() -> None:
+            status = _Status(pool)
+            try:
+                await serve(tree, task_status=status, **options)
+            except TreeFailed:
+                pass  # told by GaveUp, Failed and the pool's health
+
+        pending = self.start(keep)
+        self.settle()
+        if not pool:
+            pending.value()
+            raise RuntimeError(f"{tree.name} did not start")
+        return pool[0]
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Let the run go on until every task waits.
+
+        Raises:
+            Livelock: it never does.
+            RealWorld: what is waited for is a thread or a socket.
+        """
+        try:
+            self._loop.pump()
+            self._check_world()
+        finally:
+            self._raise_stopped()
+
+    def _raise_stopped(self) -> None:
+        stop = self.schedule.stopped
+        if stop is not None and not self.closed:
+            raise stop
+
+    def _check_world(self) -> None:
+        if self._loop.end is not None:
+            return
+        busy = _threads_at_work()
+        if not self.real:
+            if busy:
+                raise RealWorld("a thread is waited for")
+            if _waiting_for_sockets() > self._sockets:
+                raise RealWorld("a socket or pipe is waited for")
+        while busy and self._loop.end is None:
+            self._loop.pump(0.05)
+            busy = _threads_at_work()
+
+    def next_timer(self) -> float:
+        """When the next timer is due; inf if none is set."""
+        return inf if self._loop.end is not None else self._loop.next_deadline()
+
+    def advance_to_next(self, n: int = 1) -> float:
+        """Let time pass to the next timer, `n` times; returns the time. Without a timer nothing happens."""
+        self.settle()
+        for _ in range(n):
+            due = self.next_timer()
+            if due == inf:
+                break
+            self._jump(due)
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass, from timer to timer."""
+        self.settle()
+        target = self.now + seconds
+        while self.next_timer() <= target:
+            self._jump(self.next_timer())
+        if target > self.now:
+            self._jump(target)
+
+    def _jump(self, when: float) -> None:
+        # Added to the present time, a difference may fall short of `when` by a rounding error, and the timer would not fire.
+        for _ in range(PASSES):
+            self.clock.jump(max(0.0, when - self.now))
+            self.settle()
+            if self.now >= when or self._loop.end is not None:
+                return
+        raise Livelock(PASSES)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def judge(self, *, quiescent: bool = True) -> None:
+        """Ask all invariants of the trace so far. Call it when every task waits, or say `quiescent=False`.
+
+        Raises:
+            InvariantViolation: one does not hold.
+        """
+        judge(self.trace, self.invariants, quiescent=quiescent)
+
+    def explain(self, error: BaseException) -> None:
+        """Add the timeline and the line that replays it to an error, once."""
+        explain(error, self.trace, self.schedule)
+
+    def tasks(self) -> list[str]:
+        """Where each task waits, for people."""
+        if self._loop.end is not None or not hasattr(self, "nursery"):
+            return []
+        found: list[str] = []
+        todo = list(self.nursery.child_tasks)
+        while todo:
+            task = todo.pop()
+            todo.extend(child for n in task.child_nurseries for child in n.child_tasks)
+            stack = await_stack(task)
+            found.append(f"{task.name}: {stack[-1] if stack else '?'}")
+        return found
+
+    def close(self) -> None:
+        """Cancel what is left and wait for its end, in virtual time as long as clean-up takes.
+
+        Raises:
+            Survivors: tasks go on in spite of it.
+            BaseException: what the run itself raised.
+        """
+        if self.closed:
+            return
+        self.closed = True  # from here on virtual time has to pass, whatever a draw has raised before
+        try:
+            if self._loop.end is None:
+                self.nursery.cancel_scope.cancel()
+                self._loop.pump()
+            for _ in range(FAREWELL):
+                if self._loop.end is not None:
+                    break
+                due = self.next_timer()
+                self.clock.jump(10.0 if due == inf else max(0.0, due - self.now))
+                self._loop.pump(0.05 if self.real else 0.0)
+            if self._loop.end is None:
+                raise Survivors(self.tasks())
+        finally:
+            self._stack.close()
+        self._loop.end.unwrap()
+
+    def __enter__(self) -> Sim:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _tb: object) -> None:
+        if isinstance(error, Exception):
+            self.explain(error)
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Sim at {self.now:g} s{', closed' if self.closed else ''}, {self.trace!r}>"
+
+
+class _Status(trio.TaskStatus[Pool]):
+    """Takes the pool from `serve`."""
+
+    def __init__(self, pool: list[Pool]) -> None:
+        self._pool = pool
+
+    def started(self, value: Pool | None = None) -> None:  # type: ignore[override]
+        if value is not None:
+            self._pool.append(value)
+
+
+def _threads_at_work() -> float:
+    return trio.to_thread.current_default_thread_limiter().borrowed_tokens
+
+
+def _waiting_for_sockets() -> int:
+    """Waits for the world outside. Which numbers there are differs by platform; the loop's own wake-up is among them."""
+    io = trio.lowlevel.current_statistics().io_statistics
+    names = ("tasks_waiting_read", "tasks_waiting_write", "tasks_waiting", "tasks_waiting_overlapped")
+    return sum(getattr(io, name, 0) for name in names)

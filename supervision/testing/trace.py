@@ -1,0 +1,102 @@
+"""Trace: everything that the trees of a test reported, with what was declared.
+
+The rule: it is filled by a tap, in the step of each event, so it is complete whenever code that looks at it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import trio
+
+from actors.events import Event
+from supervision.events import Changed
+from supervision.specs import Spec, Supervisor
+from supervision.tree import SIMULATION, Tree
+
+__all__ = ["Trace", "TreeTrace"]
+
+
+class TreeTrace:
+    """One tree: its declaration, its events, and itself.
+
+    Attributes:
+        root: the declaration.
+        events: all of it, in order.
+        live: the tree, which can still be looked at after its end.
+        specs: the spec of each supervisor and worker by path; those added at run time too.
+    """
+
+    def __init__(self, live: Tree) -> None:
+        self.live = live
+        self.root: Supervisor = live.spec
+        self.events: list[Event] = []
+        self.specs: dict[str, Spec] = dict(self.root.walk())
+        live.events.tap(self._heard)
+
+    def _heard(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Changed) and event.what == "was added":
+            branch, slot, _ = self.live.locate(event.path)
+            if slot is not None:
+                added = slot.spec
+                pairs = (
+                    added.walk(branch.path)
+                    if isinstance(added, Supervisor)
+                    else [(event.path, added)]
+                )
+                self.specs.update(pairs)
+
+    def spec(self, path: str) -> Spec | None:
+        """The spec of a supervisor, or of the worker that a replica belongs to."""
+        return self.specs.get(path) or self.specs.get(path.rpartition("/")[0])
+
+    def parent(self, path: str) -> str:
+        """The path of the supervisor of a child; that of the root is empty."""
+        above = path.rpartition("/")[0]
+        return above if path in self.specs else above.rpartition("/")[0]
+
+
+class Trace:
+    """All trees that were made while it listened."""
+
+    def __init__(self) -> None:
+        self.trees: list[TreeTrace] = []
+        self.faults: list[str] = []
+        """What was seen inside a run and cannot be raised there: it would only be one more failure of a child."""
+
+    def made(self, tree: Tree) -> None:
+        """Record a tree that was just made."""
+        self.trees.append(TreeTrace(tree))
+
+    def random(self) -> Random:
+        """Jitter that is the same in every run."""
+        return Random(0)
+
+    def listen(self) -> None:
+        """Record every tree made in the present context from now on."""
+        SIMULATION.set(self)
+
+    @property
+    def events(self) -> list[Event]:
+        """The events of all trees, one tree after the other."""
+        return [event for tree in self.trees for event in tree.events]
+
+    def of(self, *kinds: type[Event]) -> Iterator[Event]:
+        """The events of these kinds."""
+        return (event for event in self.events if isinstance(event, kinds))
+
+    def lines(self) -> list[str]:
+        """One line an event: what two runs of the same schedule have in common."""
+        return [f"{event.time:.9g} {event.sentence()}" for event in self.events]
+
+    def now(self) -> float:
+        """The time: of Trio's clock, or of the last event if no run is open."""
+        try:
+            return trio.current_time()
+        except RuntimeError:
+            return max((event.time for event in self.events), default=0.0)
+
+    def __repr__(self) -> str:
+        return f"<Trace of {len(self.trees)} trees, {len(self.events)} events>"

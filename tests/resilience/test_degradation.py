@@ -1,0 +1,146 @@
+"""Optional steps: what is hidden, what never is, and what stands in."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from actors.errors import BreakerOpen, PoisonMessage
+from actors.resilience import Answer, degrade
+from tests.resilience.kit import Down, Script
+
+
+class Abrupt(BaseException):
+    """No Exception."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Down(),
+        TypeError(),
+        BreakerOpen("x", retry_after=1, trying=False, why="it failed"),
+        ExceptionGroup("two", [Down(), ValueError()]),
+    ],
+    ids=repr,
+)
+async def test_what_fails_is_hidden(autojump_clock, error):
+    """Any Exception, refusals and groups among them, becomes the default, with the error on the answer."""
+    answer = await degrade("x", default=7).call(Script(error))
+
+    assert answer == Answer(value=7, degraded=True, error=error)
+
+
+@pytest.mark.parametrize(
+    "error", [PoisonMessage(), ExceptionGroup("two", [Down(), PoisonMessage()]), Abrupt()], ids=repr
+)
+async def test_what_is_never_hidden(autojump_clock, error):
+    """Poison is for a person to see, and what is no Exception for its owner; in a block as in a call."""
+    with pytest.raises(type(error)):
+        await degrade("x").call(Script(error))
+    with pytest.raises(type(error)), degrade("x"):
+        raise error
+
+
+async def test_a_cancellation_is_never_hidden(autojump_clock):
+    """A cancelled step is cancelled, and the feature is not degraded."""
+    feature = degrade("x")
+    with trio.move_on_after(1) as scope:
+        await feature.call(trio.sleep, 5)
+    with trio.move_on_after(1) as other, feature:
+        await trio.sleep(5)
+
+    assert scope.cancelled_caught
+    assert other.cancelled_caught
+    assert not feature.state.degraded
+
+
+@pytest.mark.parametrize("on", [Down, (Down,), [Down, OSError], lambda e: isinstance(e, Down)])
+async def test_only_what_is_named_degrades(autojump_clock, on):
+    """`on` takes a class, several, or a function; other errors pass, and a group passes if one of its errors does."""
+    feature = degrade("x", on=on)
+
+    assert (await feature.call(Script(Down))).degraded
+    for error in (ValueError(), ExceptionGroup("two", [Down(), ValueError()])):
+        with pytest.raises(type(error)):
+            await feature.call(Script(error))
+
+
+async def test_a_default_can_be_made(autojump_clock):
+    """A default that is a function is called each time, so that no two callers share a list."""
+
+    @degrade("x", default=list)
+    async def recommend():
+        raise Down
+
+    one, other = await recommend(), await recommend()
+    assert one == other == []
+    assert one is not other
+
+
+async def test_a_stale_result_is_of_the_same_arguments(autojump_clock):
+    """One user's last result never stands in for another's."""
+
+    @degrade("recommendations", default="nothing", stale_for=60)
+    async def recommend(user, *, kind="books"):
+        if trio.current_time() > 0:
+            raise Down
+        return f"{kind} for {user}"
+
+    assert await recommend("ann") == "books for ann"
+    assert await recommend("bob", kind="films") == "films for bob"
+    await trio.sleep(60)
+    assert await recommend("ann") == "books for ann"
+    assert await recommend("bob", kind="films") == "films for bob"
+    assert await recommend("bob") == "nothing"
+    await trio.sleep(0.1)
+    assert await recommend("ann") == "nothing"
+
+
+async def test_arguments_that_cannot_be_compared_keep_nothing(autojump_clock):
+    """With arguments that are not hashable no result is kept: the default is served."""
+    feature = degrade("x", default="nothing", stale_for=60)
+
+    assert (await feature.call(Script("fresh"), {"user": 1})).value == "fresh"
+    assert (await feature.call(Script(Down), {"user": 1})).value == "nothing"
+    assert (await feature.call(Script(Down), user=[1])).value == "nothing"
+
+
+async def test_what_is_kept_is_bounded(autojump_clock):
+    """A thousand results are kept, the latest ones."""
+    feature = degrade("x", default=None, stale_for=60)
+    for n in range(2500):
+        await feature.call(Script(n), n)
+
+    assert len(feature.state.kept) == 1000
+    assert (await feature.call(Script(Down), 2499)).value == 2499
+    with pytest.raises(Down):
+        await feature.call(Script(Down), 0)
+
+
+async def test_a_block_leaves_what_is_kept_alone(autojump_clock):
+    """A block has no result, so its success replaces none."""
+    feature = degrade("x", stale_for=60)
+    await feature.call(Script("fresh"))
+    with feature:
+        pass
+
+    assert (await feature.call(Script(Down))).value == "fresh"
+
+
+async def test_an_error_that_cannot_be_shown_is_hidden_too(autojump_clock):
+    """An error whose repr raises degrades like any other."""
+
+    class Mute(Exception):
+        def __repr__(self):
+            raise RuntimeError("no words")
+
+    assert (await degrade("x", default=1).call(Script(Mute))).value == 1
+
+
+async def test_a_result_can_be_a_failure(autojump_clock):
+    """`fails` says which results are failures, and the answer's error tells so."""
+    answer = await degrade("x", default=0, fails=lambda r: r == "5xx").call(Script("5xx"))
+
+    assert answer.value == 0
+    assert str(answer.error) == "'5xx' is a failure"
