@@ -111,6 +111,12 @@ class Lane:
             self._line = deque(other for other in line if other.task is not None)
             self._sweep_at = max(_REBUILD_FROM, 2 * len(self._line))
 
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def __repr__(self) -> str:
+        return f"<Lane of {self._seconds:g} s, {len(self._line)} in line>"
+
     def _due(self) -> None:
         now, line = trio.current_time(), self._line
         while line and (line[0].task is None or line[0].end <= now):

@@ -228,7 +228,9 @@ def _wait_for_answer(ask: Ask, box: Mailbox, end: float) -> Awaitable[object]:
     box.put_ask(ask)
     if end < inf:
         timers = box.office.timers
-        lane = timers.lanes.get(ask.timeout) or timers.lane(ask.timeout)
+        lane = timers.lanes.get(ask.timeout)
+        if lane is None:
+            lane = timers.lane(ask.timeout)
         if lane is not None:
             lane.add(ask)
         else:

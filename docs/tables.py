@@ -12,36 +12,49 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import import_module
 from math import hypot, inf
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 import actors
 import supervision
+from actors import resilience
 from actors.events import Event
+from actors.resilience import breaker_policy
 from supervision import schema
 from supervision.__main__ import _parser as command_line
 from supervision.metrics import FAMILIES
 from supervision.states import TRANSITIONS, Phase, State
 
 PACKAGES = (actors, supervision)
+# Where public names are imported from. Of two doors that lead to one thing, the first is where it is documented.
+DOORS = (resilience, actors, supervision)
 
 
 def public_names() -> dict[str, list[str]]:
-    """Every public name by package; one that is re-exported belongs to the package that made it."""
-    return {
-        package.__name__: [
-            name
-            for name in package.__all__
-            if getattr(getattr(package, name), "__module__", package.__name__).partition(".")[0]
-            == package.__name__
-        ]
-        for package in PACKAGES
-    }
+    """Every public name by door; one that is re-exported belongs to the package that made it."""
+    found: dict[str, list[str]] = {}
+    seen: set[int] = set()
+    for door in DOORS:
+        package = door.__name__.partition(".")[0]
+        names = found[door.__name__] = []
+        for name in door.__all__:
+            made = getattr(door, name)
+            home = package if _is_alias(made) else getattr(made, "__module__", package)
+            if home.partition(".")[0] == package and id(made) not in seen:
+                names.append(name)
+        seen |= {id(getattr(door, name)) for name in names}
+    return found
+
+
+def _is_alias(made: object) -> bool:
+    """True of a name for a combination of types, which knows no home."""
+    return not inspect.isclass(made) and getattr(made, "__module__", "") in ("types", "typing")
 
 
 def aliases() -> dict[str, str]:
@@ -131,11 +144,16 @@ def event_fields() -> str:
 
 
 def options(cls: type) -> str:
-    """The options of a spec: name, default, what its field says."""
+    """The options of a spec: name, default, what its field says, in its metadata or below it."""
+    below = field_docs(cls)
     rows = [
-        [f"`{f.name}`", f"`{_default(f)}`", f.metadata["doc"]]
+        [
+            f"`{f.name}`",
+            "" if f.default is attrs.NOTHING else f"`{_default(f)}`",
+            f.metadata.get("doc") or below[f.name].rstrip("."),
+        ]
         for f in attrs.fields(cls)
-        if "doc" in f.metadata
+        if "doc" in f.metadata or f.name in below
     ]
     return table(["option", "default", "meaning"], rows)
 
@@ -154,6 +172,14 @@ def _default(field: attrs.Attribute) -> str:
 
 def choices(cls: type) -> str:
     """The values of an enum and what the string below each says."""
+    docs = _below(cls)
+    return table(
+        ["value", "meaning"], [[f'`"{item.value}"`', docs.get(item.name, "")] for item in cls]
+    )
+
+
+def _below(cls: type) -> dict[str, str]:
+    """The string below each member of an enum, as its source has it."""
     (body,) = ast.parse(inspect.getsource(cls)).body
     assert isinstance(body, ast.ClassDef)
     docs = {}
@@ -161,33 +187,56 @@ def choices(cls: type) -> str:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             text = after.value if isinstance(after, ast.Expr) else None
             docs[node.targets[0].id] = text.value if isinstance(text, ast.Constant) else ""
-    return table(
-        ["value", "meaning"], [[f'`"{item.value}"`', docs.get(item.name, "")] for item in cls]
-    )
+    return docs
 
 
 def errors() -> str:
     rows = []
-    for package in ("actors", "supervision"):
-        module = import_module(f"{package}.errors")
-        for name in module.__all__:
-            cls = getattr(module, name)
-            if name not in import_module(package).__all__:
-                continue
-            bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
-            rows.append([f"{{py:exc}}`{package}.{name}`", bases, first_line(cls)])
+    for door, names in public_names().items():
+        for name in names:
+            cls = getattr(import_module(door), name)
+            if inspect.isclass(cls) and issubclass(cls, BaseException):
+                bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
+                rows.append([f"{{py:exc}}`{door}.{name}`", bases, first_line(cls)])
+    # As the sources have them: a base before what is derived from it.
+    order = [n for p in PACKAGES for n in vars(import_module(f"{p.__name__}.errors"))]
+    rows.sort(key=lambda row: order.index(row[0].rpartition(".")[2].rstrip("`")))
     return table(["error", "is a", "what happened, and what to do"], rows)
 
 
 def transitions() -> str:
+    return _transitions(TRANSITIONS)
+
+
+def breaker_transitions() -> str:
+    return _transitions(BREAKER)
+
+
+Ways = Mapping[Any, Mapping[Any, str]]
+BREAKER: Ways = {
+    old.name.lower(): {new.name.lower(): why for new, why in ways.items()}
+    for old, ways in breaker_policy.TRANSITIONS.items()
+}
+
+
+def _transitions(table_of: Ways) -> str:
     rows = [
-        [str(n), f"`{old}`", f"`{new}`", why] for n, (old, new, why) in enumerate(arrows(), start=1)
+        [str(n), f"`{old}`", f"`{new}`", why]
+        for n, (old, new, why) in enumerate(arrows(table_of), start=1)
     ]
     return table(["", "from", "to", "when"], rows)
 
 
-def arrows() -> list[tuple[State, State, str]]:
-    return [(old, new, why) for old, ways in TRANSITIONS.items() for new, why in ways.items()]
+def arrows(table_of: Ways) -> list[tuple[Any, Any, str]]:
+    return [(old, new, why) for old, ways in table_of.items() for new, why in ways.items()]
+
+
+def breaker_states() -> str:
+    """The states of a breaker with their numbers in the gauge."""
+    state = breaker_policy.BreakerState
+    docs = _below(state)
+    rows = [[f"`{item.name}`", str(item.value), docs[item.name]] for item in state]
+    return table(["state", "gauge", "meaning"], rows)
 
 
 # Where each state stands in the picture. A new state has to be given a place, or the build fails.
@@ -199,29 +248,59 @@ PLACES = {
     State.STOPPED: (360, 350),
     State.FAILED: (630, 240),
 }
+BREAKER_PLACES = {"closed": (90, 50), "open": (550, 50), "half_open": (320, 200)}
 WIDE, HIGH = 156, 46
+Point = tuple[float, float]
 
 
 def state_diagram() -> str:
-    """The transition table as a picture: an SVG without script, style sheet or font of its own."""
+    # Phases are what a running one shows besides its state.
+    below = {State.RUNNING: ", ".join(Phase)}
+    title = "The states and the transitions between them"
+    return _diagram(TRANSITIONS, PLACES, (720, 390), title, below, at=(0.3, 0.2))
+
+
+def breaker_diagram() -> str:
+    below = {
+        "closed": "calls are made",
+        "half_open": "trials are made",
+        "open": "calls are refused",
+    }
+    title = "The states of a breaker and the transitions between them"
+    return _diagram(BREAKER, BREAKER_PLACES, (640, 240), title, below, at=(0.27, 0.27))
+
+
+def _diagram(
+    table_of: Ways,
+    places: Mapping[Any, Point],
+    size: tuple[int, int],
+    title: str,
+    below: Mapping[Any, str],
+    at: Point,
+) -> str:
+    """A transition table as a picture: an SVG without script, style sheet or font of its own.
+
+    The number of an arrow stands beside it `at` these parts of its way: not in the middle, where crossing arrows meet.
+    """
+    wide, high = size
     parts = [
         (
-            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 390" role="img" fill="currentColor"'
-            ' aria-label="The states and the transitions between them" style="max-width:720px">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img"'
+            f' fill="currentColor" aria-label="{title}" style="max-width:{wide}px">'
         ),
         (
             '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'
             ' orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="currentColor"/></marker></defs>'
         ),
     ]
-    parts += [_arrow(n, old, new) for n, (old, new, _) in enumerate(arrows(), start=1)]
-    parts += [_box(state, *PLACES[state]) for state in State]
+    for n, (old, new, _) in enumerate(arrows(table_of), start=1):
+        side = 9 if old in table_of[new] else 0
+        parts.append(_arrow(n, f"{old}-{new}", places[old], places[new], side, at))
+    parts += [_box(str(state), *places[state], below.get(state, "")) for state in table_of]
     return "\n".join([*parts, "</svg>"])
 
 
-def _box(state: State, x: float, y: float) -> str:
-    # Phases are what a running one shows besides its state.
-    below = ", ".join(Phase) if state is State.RUNNING else ""
+def _box(state: str, x: float, y: float, below: str) -> str:
     lines = f'<text x="{x}" y="{y + (0 if below else 5)}" text-anchor="middle" font-size="15">{state}</text>'
     if below:
         lines += f'<text x="{x}" y="{y + 16}" text-anchor="middle" font-size="8.5">{escape(below)}</text>'
@@ -231,21 +310,19 @@ def _box(state: State, x: float, y: float) -> str:
     )
 
 
-def _arrow(n: int, old: State, new: State) -> str:
+def _arrow(n: int, name: str, start: Point, end: Point, side: float, at: Point) -> str:
     """One numbered arrow; those of a pair, one each way, run side by side."""
-    (x1, y1), (x2, y2) = PLACES[old], PLACES[new]
+    (x1, y1), (x2, y2) = start, end
     dx, dy = x2 - x1, y2 - y1
     length = hypot(dx, dy)
     ux, uy = dx / length, dy / length
-    side = 9 if old in TRANSITIONS[new] else 0
     x1, y1, x2, y2 = x1 - uy * side, y1 + ux * side, x2 - uy * side, y2 + ux * side
     lead = min((WIDE / 2 + 4) / abs(ux) if ux else inf, (HIGH / 2 + 6) / abs(uy) if uy else inf)
     ax, ay, bx, by = x1 + ux * lead, y1 + uy * lead, x2 - ux * lead, y2 - uy * lead
-    # Not in the middle, where crossing arrows meet.
-    tx, ty = ax + (bx - ax) * 0.3, ay + (by - ay) * 0.2
+    tx, ty = ax + (bx - ax) * at[0], ay + (by - ay) * at[1]
     return (
         f'<line x1="{ax:.1f}" y1="{ay:.1f}" x2="{bx:.1f}" y2="{by:.1f}" stroke="currentColor"'
-        f' stroke-width="1" marker-end="url(#tip)" data-arrow="{old}-{new}"/>'
+        f' stroke-width="1" marker-end="url(#tip)" data-arrow="{name}"/>'
         f'<text x="{tx - uy * 9:.1f}" y="{ty + ux * 9 + 4:.1f}" text-anchor="middle"'
         f' font-size="11">{n}</text>'
     )
@@ -293,6 +370,13 @@ GENERATED = {
     "supervisor-options": lambda: options(supervision.Supervisor),
     "restart-options": lambda: options(supervision.RestartPolicy),
     "mailbox-options": lambda: options(actors.MailboxSpec),
+    "dependency-options": lambda: options(resilience.Dependency),
+    "retry-options": lambda: options(resilience.RetryPolicy),
+    "backoff-options": lambda: options(resilience.Backoff),
+    "budget-options": lambda: options(resilience.BudgetPolicy),
+    "breaker-options": lambda: options(resilience.BreakerPolicy),
+    "breaker-states": breaker_states,
+    "breaker-transitions": breaker_transitions,
     "states": lambda: choices(State),
     "strategies": lambda: choices(supervision.Strategy),
     "auto-shutdown": lambda: choices(supervision.AutoShutdown),
@@ -303,6 +387,9 @@ GENERATED = {
     "overflow": lambda: choices(actors.Overflow),
     "routing": lambda: choices(actors.Routing),
 }
+
+
+PICTURES = {"state-diagram": state_diagram, "breaker-diagram": breaker_diagram}
 
 
 def signature(_app, what, _name, obj, _options, text, _returns):
@@ -343,8 +430,8 @@ def setup(app):
 
         def run(self):
             (what,) = self.arguments
-            if what == "state-diagram":
-                return [nodes.raw("", state_diagram(), format="html")]
+            if what in PICTURES:
+                return [nodes.raw("", PICTURES[what](), format="html")]
             node = nodes.container()
             lines = GENERATED[what]().splitlines()
             self.state.nested_parse(StringList(lines, what), self.content_offset, node)

@@ -302,7 +302,7 @@ class Branch(Member):
         if (
             self.spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT
             and self._swept_significant
-            and all(m.finished for m in self.members() if m.spec.significant)
+            and not self._significant_left()
         ):
             self._stop_children()
 
@@ -467,18 +467,15 @@ class Branch(Member):
             self._stop_children()
 
     def _is_done(self, ended: Member) -> bool:
-        mode = self.spec.auto_shutdown
-        if mode is AutoShutdown.ALL_DONE:
-            return not self.spec.dynamic and self._find_unfinished() is None
-        significant = ended.spec.significant
-        left = (
-            sum(1 for m in self.members() if m.spec.significant and not m.finished)
-            if significant
-            else 0
-        )
         return auto_shutdown(
-            mode, significant=significant, significant_left=left, left=0, dynamic=False
+            self.spec.auto_shutdown,
+            significant=ended.spec.significant,
+            significant_left=self._significant_left,
+            left=lambda: self.spec.dynamic or self._find_unfinished() is not None,
         )
+
+    def _significant_left(self) -> bool:
+        return any(m.spec.significant and not m.finished for m in self.members())
 
     def _find_unfinished(self) -> Member | None:
         """A child that has not ended for good; looked for from the end, and remembered: ends come in any order."""

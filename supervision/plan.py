@@ -9,7 +9,7 @@ Floor: above restart. Pure and synchronous: values in, values out; `branch.py` c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import groupby
 from random import Random
@@ -194,19 +194,23 @@ def group_plan(
 
 
 def auto_shutdown(
-    mode: AutoShutdown, *, significant: bool, significant_left: int, left: int, dynamic: bool
+    mode: AutoShutdown,
+    *,
+    significant: bool,
+    significant_left: Callable[[], bool],
+    left: Callable[[], bool],
 ) -> bool:
     """True if a supervisor ends now that a child has ended for good by itself.
 
     Args:
         significant: whether that child is.
-        significant_left: significant children that have not ended for good.
-        left: children that have not ended for good (stopped by hand counts as not ended).
+        significant_left: tells if a significant child has not ended for good.
+        left: tells if any child has not; one stopped by hand has not, a disabled one does not count.
     """
     if mode is AutoShutdown.ALL_DONE:
-        return left == 0 and not dynamic
+        return not left()
     if mode is AutoShutdown.ANY_SIGNIFICANT:
         return significant
     if mode is AutoShutdown.ALL_SIGNIFICANT:
-        return significant and significant_left == 0
+        return significant and not significant_left()
     return False

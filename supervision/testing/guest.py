@@ -70,6 +70,9 @@ class GuestLoop:
             self._far.get(timeout=PATIENCE)()
             self._drain()
 
+    def abandon(self) -> None:
+        """Nothing public ends a guest run by force; the error that is raised says that tasks live."""
+
     def next_deadline(self) -> float:
         """When the next timer is due, in seconds of the clock; inf if none is set."""
         return trio.current_time() + trio.lowlevel.current_statistics().seconds_to_next_deadline

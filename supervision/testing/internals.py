@@ -133,6 +133,13 @@ class HandLoop:
                 return
         raise Livelock(self._passes)
 
+    def abandon(self) -> None:
+        """Give the run up although tasks live: it must not be in the way of the next."""
+        if self.end is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                self._loop.close()
+
     def next_deadline(self) -> float:
         """When the next timer is due, in seconds of the clock; inf if none is set."""
         deadline: float = self._runner.deadlines.next_deadline()

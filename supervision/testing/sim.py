@@ -309,6 +309,9 @@ class Sim:
                 self._loop.pump(0.05 if self.real else 0.0)
             if self._loop.end is None:
                 raise Survivors(self.tasks())
+        except BaseException:
+            self._loop.abandon()
+            raise
         finally:
             self._stack.close()
         self._loop.end.unwrap()

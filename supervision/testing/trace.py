@@ -11,7 +11,7 @@ from random import Random
 import trio
 
 from actors.events import Event
-from supervision.events import Changed
+from supervision.events import Changed, Started
 from supervision.specs import Spec, Supervisor
 from supervision.tree import SIMULATION, Tree
 
@@ -33,11 +33,17 @@ class TreeTrace:
         self.root: Supervisor = live.spec
         self.events: list[Event] = []
         self.specs: dict[str, Spec] = dict(self.root.walk())
+        self.timed: set[int] = set()
+        """Numbers of the starts that a timer made, not a supervisor's plan and not an operator."""
+        self._timers = f"timers of {self.root.name}"
         live.events.tap(self._heard)
 
     def _heard(self, event: Event) -> None:
         self.events.append(event)
-        if isinstance(event, Changed) and event.what == "was added":
+        if isinstance(event, Started):
+            if trio.lowlevel.current_task().name == self._timers:
+                self.timed.add(event.seq)
+        elif isinstance(event, Changed) and event.what == "was added":
             branch, slot, _ = self.live.locate(event.path)
             if slot is not None:
                 added = slot.spec

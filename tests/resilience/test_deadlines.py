@@ -13,6 +13,7 @@ from math import inf
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given, strategies as st
 
 from actors.errors import DeadlineExceeded
@@ -158,10 +159,12 @@ async def test_d10_a_cancelled_wait_leaves_no_trace(autojump_clock):
     breaker = CircuitBreaker("x", BreakerPolicy(failures=1, open_for=1))
     bulkhead = Bulkhead("x", 1, max_waiting=1)
 
-    ticket = bulkhead.enter()
-    with trio.move_on_after(1):
-        await bulkhead.call(trio.sleep, 1)
-    bulkhead.left(ticket)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bulkhead.call, trio.sleep, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(1) as scope:
+            await bulkhead.call(trio.sleep, 1)
+    assert scope.cancelled_caught
     assert bulkhead.statistics().free == 1
     assert bulkhead.statistics().waiting == bulkhead.statistics().rejected == 0
 
