@@ -6,17 +6,34 @@ The rule: each class says whose fault it is and what to do, and a failed send ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+
 import trio
 
 __all__ = [
     "ActorError",
+    "AmbiguousAttempt",
+    "BpmnError",
     "BreakerOpen",
     "BulkheadFull",
     "DeadlineExceeded",
+    "FailWithRetry",
+    "IncidentError",
+    "KeyBusy",
+    "KeyReused",
+    "LeaseLost",
     "MissingIdempotencyKey",
     "NoDeadline",
+    "NoRetriesLeft",
+    "NoSuchJob",
+    "NotStorable",
+    "NotSupported",
     "PoisonMessage",
     "Rejected",
+    "ResultNotStored",
+    "SchemaTooNew",
+    "StoredFailure",
     "ActorStopped",
     "AskCycle",
     "AskTimeout",
@@ -223,6 +240,176 @@ class MissingIdempotencyKey(ActorError):
 
 class PoisonMessage(ActorError):
     """This message or job can never succeed, whoever tries. Raise it to set it aside for a person."""
+
+
+class FailWithRetry(ActorError):
+    """Raise it in a job's handler to have the job again later, without using up a retry.
+
+    Args:
+        reason: why, for people.
+        retry_in: seconds from now; at once if neither this nor `retry_at` is given.
+        retry_at: a time with a zone, instead.
+        retries: what the job may still fail from now on; without, as many as before.
+    """
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        retry_in: float | None = None,
+        retry_at: datetime | None = None,
+        retries: int | None = None,
+    ) -> None:
+        if retry_in is not None and retry_at is not None:
+            raise ValueError("give retry_in or retry_at, not both")
+        if retry_in is not None and not 0 <= retry_in < float("inf"):
+            raise ValueError(f"retry_in is a finite number of seconds, 0 or more, not {retry_in!r}")
+        if retry_at is not None and retry_at.tzinfo is None:
+            raise ValueError(f"retry_at needs a time zone, which {retry_at!r} does not have")
+        if retries is not None and retries < 0:
+            raise ValueError(f"retries must be 0 or more, not {retries!r}")
+        super().__init__(reason or "it asked to be tried again later")
+        self.reason = reason
+        self.retry_in = retry_in
+        self.retry_at = retry_at
+        self.retries = retries
+
+
+class BpmnError(ActorError):
+    """Raise it in a job's handler for a business outcome that the process routes by its `code`. No retry is used up."""
+
+    def __init__(
+        self, code: str, message: str = "", variables: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+        self.message = message
+        self.variables = dict(variables or {})
+
+
+class IncidentError(ActorError):
+    """Raise it in a job's handler to stop the job at once and have a person look. Its retries stay as they are."""
+
+
+class LeaseLost(ActorError):
+    """The job is no longer this worker's, so nothing was written. Let the handler end; somebody else has the job."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the lease of job {key} was lost: it ran out and another worker has the job, or the job was cancelled;"
+            " nothing was written"
+        )
+        self.key = key
+
+
+class NotStorable(ActorError, ValueError):
+    """These variables cannot be stored: they are no JSON object, or too large. Correct what makes them."""
+
+
+class NotSupported(ActorError):
+    """This engine has no such feature. Use one that has, or do without."""
+
+    def __init__(self, engine: str, what: str) -> None:
+        super().__init__(f"engine {engine!r} does not support {what}")
+        self.engine = engine
+        self.what = what
+
+
+class NoSuchJob(ActorError, LookupError):
+    """The engine has no job of this key in the state that the call is about."""
+
+    def __init__(self, key: str, *, wanted: str) -> None:
+        super().__init__(f"there is no job {key!r} that is {wanted}")
+        self.key = key
+        self.wanted = wanted
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NoRetriesLeft(ActorError):
+    """An incident cannot be resolved while its job has no retries: it could not run. Give it some first."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"job {key} has no retries left, so resolving its incident would lead nowhere:"
+            " call set_retries(key, n) first, or resolve(key, retries=n)"
+        )
+        self.key = key
+
+
+class SchemaTooNew(ActorError):
+    """The database was written by a later version of this library. Update the library; nothing was changed."""
+
+    def __init__(self, where: str, *, found: int, known: int) -> None:
+        super().__init__(
+            f"{where} has schema version {found}, and this library knows versions up to {known}:"
+            " update it. Nothing was changed."
+        )
+        self.where = where
+        self.found = found
+        self.known = known
+
+
+class KeyBusy(Rejected):
+    """Somebody else is at work under this idempotency key. Come back in `retry_after` seconds."""
+
+    def __init__(self, key: str, *, owner: str, retry_after: float) -> None:
+        super().__init__(
+            f"idempotency key {key!r} is held by {owner} for another {retry_after:.3g} s",
+            name=key,
+            retry_after=retry_after,
+        )
+        self.owner = owner
+
+
+class KeyReused(IncidentError):
+    """An idempotency key was used again with another payload: one of the two callers has a bug."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"idempotency key {key!r} was first used with another payload, so this is not a repetition."
+            " Nothing was done. Give each piece of work its own key."
+        )
+        self.key = key
+
+
+class AmbiguousAttempt(IncidentError):
+    """An earlier attempt began and never told its end, so whether it acted is not known. A person has to look."""
+
+    def __init__(self, key: str, *, owner: str, claimed_at: float) -> None:
+        super().__init__(
+            f"an attempt under idempotency key {key!r} by {owner} began and never ended: it may have acted or not."
+            " Find out, then forget the key, or allow running again with ambiguous='run'."
+        )
+        self.key = key
+        self.owner = owner
+        self.claimed_at = claimed_at
+
+
+class StoredFailure(IncidentError):
+    """The final failure of an earlier attempt under this key, told again. Nothing was executed this time."""
+
+    replayed = True
+    """Always: a fresh failure is never told by this error."""
+
+    def __init__(self, key: str, reason: str, *, at: float) -> None:
+        super().__init__(f"under idempotency key {key!r} it failed for good before: {reason}")
+        self.key = key
+        self.reason = reason
+        self.at = at
+        """When it failed, by the store's clock."""
+
+
+class ResultNotStored(ActorError):
+    """The work was done, but its record could not be written. The job is not done: it may act again."""
+
+    def __init__(self, key: str, *, seconds: float) -> None:
+        super().__init__(
+            f"the result under idempotency key {key!r} could not be stored within {seconds:g} s;"
+            " the work was done and may be done again"
+        )
+        self.key = key
 
 
 def shown(value: object) -> str:

@@ -33,7 +33,11 @@ nitpicky = True
 # So a reference is checked where it points into this house, and let through where it leaves it.
 # What `ctx.busy()` returns is for a `with` statement only and has no public name.
 nitpick_ignore = [("py:class", "actors.context.Busy")]
-nitpick_ignore_regex = [(r"py:.*", r"(?!(actors|supervision)\b).*")]
+# Nor have the variables that stand for any type.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!(actors|supervision)\b).*"),
+    (r"py:.*", r"actors\.resilience\.\w+\.[KPT]"),
+]
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "smartquotes"]
 myst_heading_anchors = 3

@@ -406,16 +406,16 @@ def signature(_app, what, _name, obj, _options, text, _returns):
     return f"({', '.join(words)})", None
 
 
-# Napoleon reads the text before a colon in the docstring of an attribute as its type. Here it never is.
+# Napoleon reads the text before a colon in the docstring of an attribute or property as its type. Here it never is.
 
 
 def hide_colons(_app, what, _name, _obj, _options, lines):
-    if what == "attribute":
+    if what in ("attribute", "property"):
         lines[:] = [line.replace(":", "\0") for line in lines]
 
 
 def show_colons(_app, what, _name, _obj, _options, lines):
-    if what == "attribute":
+    if what in ("attribute", "property"):
         lines[:] = [line.replace("\0", ":") for line in lines]
 
 

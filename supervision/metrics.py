@@ -84,6 +84,14 @@ FAMILIES: Final = (
         "Answers given without an optional step that failed.",
     ),
     Family(
+        "wf_worker_jobs_handled_total", ("type", "outcome"), "Jobs by type and what became of them."
+    ),
+    Family(
+        "wf_worker_idempotency_cache_hits_total",
+        ("type",),
+        "Results that were stored before and returned without running anything.",
+    ),
+    Family(
         "wf_worker_circuit_breaker_state",
         ("breaker",),
         "0 closed, 1 half-open, 2 open.",

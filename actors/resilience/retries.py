@@ -60,12 +60,13 @@ class RetryPolicy:
 
     Synopsis::
 
-    @RetryPolicy(on=(ConnectionError,), attempts=3)
-    async def fetch(): ...
+        @RetryPolicy(on=(ConnectionError,), attempts=3)
+        async def fetch(): ...
 
-    async for attempt in RetryPolicy(on=(ConnectionError,)).attempts_of("fetch"):
-        with attempt:
-            ...
+
+        async for attempt in RetryPolicy(on=(ConnectionError,)).attempts_of("fetch"):
+            with attempt:
+                ...
     """
 
     on: Errors = attrs.field(

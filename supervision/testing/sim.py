@@ -8,6 +8,7 @@ put in flight by `start` begins at the next settling, so several things can happ
 from __future__ import annotations
 
 import contextvars
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -19,13 +20,16 @@ import trio
 from trio.testing import MockClock
 
 from supervision.errors import TreeFailed
+from supervision.faults import ARMED
 from supervision.pool import Pool
 from supervision.specs import Supervisor
 from supervision.stacks import await_stack
 from supervision.supervisor import serve
-from supervision.testing.errors import Livelock, RealWorld, Survivors, TooLong
+from supervision.testing.errors import InjectedFault, Livelock, RealWorld, Survivors, TooLong
+from supervision.testing.faulty import GRIPS, Grip
 from supervision.testing.guest import GuestLoop
 from supervision.testing.internals import HandLoop, can_step, ordered
+from supervision.testing.life import Kind, Life
 from supervision.testing.oracles import DEFAULT, Oracle, judge
 from supervision.testing.schedule import Schedule, replay
 from supervision.testing.timeline import explain
@@ -121,10 +125,13 @@ class Sim:
         self.trace = Trace() if trace is None else trace
         self.real = real
         self.invariants = tuple(invariants)
+        self.grips: dict[str, Grip] = {}
+        """The live runs of workers made `faulty`, by path: what a test moves them by."""
         self.nursery: trio.Nursery
         self.closed = False
+        self._faults: dict[str, deque[Life]] = {}
         self._context = contextvars.copy_context()
-        self._context.run(self.trace.listen)
+        self._context.run(self._take_over)
         self._stack = ExitStack()
         self._stack.enter_context(ordered(self.schedule))
         chosen = backend or ("loop" if can_step() else "guest")
@@ -135,6 +142,11 @@ class Sim:
             self._stack.close()
             raise
         self._sockets = _waiting_for_sockets()
+
+    def _take_over(self) -> None:
+        self.trace.listen()
+        GRIPS.set(self.grips)
+        ARMED.set(self._pass)
 
     async def _main(self) -> None:
         async with trio.open_nursery() as self.nursery:
@@ -194,6 +206,21 @@ class Sim:
             pending.value()
             raise RuntimeError(f"{tree.name} did not start")
         return pool[0]
+
+    def arm(self, name: str, *lives: Life) -> None:
+        """Let the next passages of `fault_point(name)` fail, wait or hang, one life each; later ones do nothing."""
+        self._faults.setdefault(name, deque()).extend(lives)
+
+    async def _pass(self, name: str) -> None:
+        lives = self._faults.get(name)
+        if not lives:
+            return
+        life = lives.popleft()
+        await trio.sleep(life.seconds)
+        if life.kind is Kind.CRASHES:
+            raise InjectedFault(f"at the fault point {name!r}")
+        if life.kind is Kind.HANGS:
+            await trio.sleep_forever()
 
     # -- time ------------------------------------------------------------------------------------
 

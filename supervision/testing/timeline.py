@@ -83,7 +83,7 @@ def _expected(event: Event) -> str:
     if isinstance(event, StopRequested):
         return "" if event.deadline is None else f"expected: its end by {event.deadline:g}"
     if isinstance(event, Failed):
-        return "expected: a decision"
+        return "expected: a decision" if "/" in event.path else ""
     if isinstance(event, (GaveUp, TreeStopped)):
         return "expected: no more starts"
     return ""

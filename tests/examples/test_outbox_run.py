@@ -81,7 +81,7 @@ async def test_sigterm_stops_in_order():
     assert "SIGTERM came first" in output
 
 
-@pytest.mark.parametrize("name", ["quickstart", "embedded"])
+@pytest.mark.parametrize("name", ["quickstart", "embedded", "armour"])
 async def test_the_small_examples_run_to_their_end(name):
     """Each prints something, and its exit code is 0."""
     with trio.fail_after(LONGEST):

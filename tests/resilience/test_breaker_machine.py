@@ -116,7 +116,10 @@ openings = st.one_of(
         }
     ),
     st.fixed_dictionaries(
-        {"ready_to_trip": st.just(lambda counts: counts.failures >= 3), "window": st.just(10 * STEP)}
+        {
+            "ready_to_trip": st.just(lambda counts: counts.failures >= 3),
+            "window": st.just(10 * STEP),
+        }
     ),
 )
 
@@ -203,7 +206,9 @@ class BreakerMachine(RuleBasedStateMachine):
         flight = self.flights.pop(number % len(self.flights))
         flight.end, flight.hint = end, hint
         state, changes = self.model.state, len(self.model.changes)
-        self.model.end(flight.admitted, ENDS[end], self.driver.now, hint if end in HINTING else None)
+        self.model.end(
+            flight.admitted, ENDS[end], self.driver.now, hint if end in HINTING else None
+        )
         if end == "cancelled":
             flight.call.cancel()
         else:

@@ -11,7 +11,9 @@ from tests.resilience.kit import Down, Script, gather, policy
 
 
 @given(
-    steps=st.lists(st.tuples(st.sampled_from(["call", "retry", "wait"]), st.integers(1, 8)), max_size=80),
+    steps=st.lists(
+        st.tuples(st.sampled_from(["call", "retry", "wait"]), st.integers(1, 8)), max_size=80
+    ),
     ratio=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
     floor=st.integers(0, 3),
 )

@@ -118,7 +118,9 @@ class BulkheadMachine(RuleBasedStateMachine):
         flight.call.cancel()
         free = len(self.running) < self.limit and not self.line
         if free:
-            self.expected.append(flight)  # as any call in a cancelled scope: up to its first checkpoint
+            self.expected.append(
+                flight
+            )  # as any call in a cancelled scope: up to its first checkpoint
         elif len(self.line) >= self.room:
             self.refused += 1
         self.driver.settle()
@@ -160,7 +162,9 @@ class BulkheadMachine(RuleBasedStateMachine):
             assert free
 
     @precondition(lambda self: any(not isinstance(one, Flight) for one in self.running))
-    @rule(number=st.integers(0, 9), first=st.sampled_from(["release", "cancel"]), twice=st.booleans())
+    @rule(
+        number=st.integers(0, 9), first=st.sampled_from(["release", "cancel"]), twice=st.booleans()
+    )
     def release_and_cancel_in_one_instant(self, number, first, twice) -> None:
         """H5: the place goes to the next that still wants it, in the same instant, in both orders."""
         ticket = next(one for one in self.running if not isinstance(one, Flight))

@@ -48,7 +48,9 @@ async def guarded(fn, *args, **kwargs):
     return await Dependency("bank", timeout=5, retry=policy())(fn)(*args, **kwargs)
 
 
-SHAPES = pytest.mark.parametrize("shape", [call, through_dependency, decorated, marked_above, guarded])
+SHAPES = pytest.mark.parametrize(
+    "shape", [call, through_dependency, decorated, marked_above, guarded]
+)
 
 
 @SHAPES

@@ -182,7 +182,9 @@ async def test_r8_a_failure_after_the_deadline_is_final(autojump_clock):
     length=st.integers(0, 4),
     limit=st.integers(1, 30),
 )
-async def test_r9_attempts_that_obey_never_outlast_the_deadline(autojump_clock, waits, length, limit):
+async def test_r9_attempts_that_obey_never_outlast_the_deadline(
+    autojump_clock, waits, length, limit
+):
     """R9: when each attempt needs `length`, no attempt begins that the deadline would forbid, whatever the waits."""
     began = trio.current_time()
     script = Script(Down, sleep=length)
@@ -191,7 +193,9 @@ async def test_r9_attempts_that_obey_never_outlast_the_deadline(autojump_clock, 
     with trio.move_on_after(limit) as scope, pytest.raises(Down):
         await retry(
             script,
-            policy=policy(attempts=len(waits) + 1, backoff=Backoff(waits[-1], factor, 50, jitter=0)),
+            policy=policy(
+                attempts=len(waits) + 1, backoff=Backoff(waits[-1], factor, 50, jitter=0)
+            ),
         )
     assert all(time - began < limit for time in script.times)
     assert trio.current_time() - began <= limit

@@ -33,15 +33,15 @@ GUARDS = {
 }
 
 
-async def as_call(guard, fn, *args, **kwargs):
+async def as_call(guard, fn, /, *args, **kwargs):
     return await guard.call(fn, *args, **kwargs)
 
 
-async def as_decorator(guard, fn, *args, **kwargs):
+async def as_decorator(guard, fn, /, *args, **kwargs):
     return await guard(fn)(*args, **kwargs)
 
 
-async def as_block(guard, fn, *args, **kwargs):
+async def as_block(guard, fn, /, *args, **kwargs):
     async with guard as entered:
         assert entered is guard
         return await fn(*args, **kwargs)
@@ -58,8 +58,8 @@ async def test_each_shape_returns_what_the_call_returns(autojump_clock, guard, s
     guard = GUARDS[guard]()
 
     for _ in range(3):
-        assert await shape(guard, script, 1, fn=2, self=3, name=4) == "done"
-    assert script.seen == [((1,), {"fn": 2, "self": 3, "name": 4})] * 3
+        assert await shape(guard, script, 1, fn=2, guard=3, name=4) == "done"
+    assert script.seen == [((1,), {"fn": 2, "guard": 3, "name": 4})] * 3
 
 
 @SHAPES

@@ -1,0 +1,178 @@
+"""Job: one piece of work, as it is given to an engine and as a worker gets it.
+
+Floor: the lowest of this room. The rules: variables are a JSON object; a key is text, whatever the engine counts in; three
+numbers are kept apart: `retries` (failures that are still allowed), `attempt` (runs that counted) and `deliveries` (runs
+since the last one of which anything was heard). They follow job workers that count them as one and then cannot tell a
+deploy from a failure (riverqueue/river#1290, oban-bg/oban#476) or a crash loop from a slow job (camunda/camunda#5655).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import attrs
+
+from actors.errors import LeaseLost, NotStorable, NotSupported, shown
+from actors.options import OptionError, checked, count, seconds
+
+if TYPE_CHECKING:
+    from actors.jobs.engine import Engine
+
+__all__ = ["MAX_BYTES", "Job", "Lease", "NewJob", "decode", "encode"]
+
+MAX_BYTES = 4_000_000
+"""What variables may take as JSON text, unless an engine says otherwise."""
+
+
+class Lease(NamedTuple):
+    """The right to a job for some time. Each claim makes a new one, and only the newest counts."""
+
+    key: str
+    token: str
+    """Opaque: equal or not, nothing else."""
+
+
+def encode(variables: object, what: str, limit: int = MAX_BYTES) -> str:
+    """The JSON text of an object of variables.
+
+    Raises:
+        NotStorable: it is no object, holds what JSON has not (NaN, bytes, a set), or is too large.
+    """
+    if not isinstance(variables, Mapping):
+        raise NotStorable(
+            f"{what} must be a mapping of names to values, not {_short(shown(cast(object, variables)))}"
+        )
+    named = dict(cast("Mapping[object, object]", variables))
+    for name in named:
+        if not isinstance(name, str):
+            raise NotStorable(f"the names in {what} must be texts, not {_short(shown(name))}")
+    try:
+        text = json.dumps(named, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        size = len(text) if len(text) * 4 <= limit else len(text.encode("utf-8"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotStorable(f"{what} cannot be written as JSON: {error}") from error
+    if size > limit:
+        raise NotStorable(
+            f"{what} takes {size:,} bytes as JSON, more than the {limit:,} allowed:"
+            " store it elsewhere and pass where it is"
+        )
+    return text
+
+
+def decode(text: object) -> dict[str, Any]:
+    """The variables that a stored text holds.
+
+    Raises:
+        NotStorable: it holds none; somebody else wrote it.
+    """
+    try:
+        value: object = json.loads(cast(str, text))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotStorable(f"its stored variables are not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise NotStorable(f"its stored variables are not a JSON object: {_short(repr(value))}")
+    return cast("dict[str, Any]", value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _texts(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise OptionError(
+            f"{field.name} must be a text that is not empty, not {value!r}", option=field.name
+        )
+
+
+def _maybe_text(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is not None:
+        _texts(_, field, value)
+
+
+def _whole(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise OptionError(f"{field.name} must be a whole number, not {value!r}", option=field.name)
+
+
+@checked()
+@attrs.frozen
+class NewJob:
+    """A job to be enqueued: `NewJob("charge", {"order": 7})`."""
+
+    type: str = attrs.field(validator=_texts)
+    """Which workers take it."""
+    variables: Mapping[str, object] = attrs.field(factory=dict[str, object])
+    """A JSON object."""
+    retries: int = attrs.field(default=3, validator=count, kw_only=True)
+    """How often it may run and fail; the last failure makes it an incident."""
+    priority: int = attrs.field(default=0, validator=_whole, kw_only=True)
+    """Higher goes first."""
+    delay: float = attrs.field(default=0.0, validator=seconds, kw_only=True)
+    """Seconds before it may run."""
+    unique: str | None = attrs.field(default=None, validator=_maybe_text, kw_only=True)
+    """At most one unfinished job of a type has this text; enqueuing another returns the one that is there."""
+    idempotency_key: str | None = attrs.field(default=None, validator=_maybe_text, kw_only=True)
+    """What downstream systems see as the same piece of work; made from the engine's name and the job's key if not given."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.retries < 1:
+            raise OptionError(
+                "retries must be 1 or more: with 0 the job could not run", option="retries"
+            )
+
+
+@attrs.define(eq=False, kw_only=True)
+class Job:
+    """A job in the hands of a worker."""
+
+    key: str
+    type: str
+    variables: dict[str, Any]
+    """Its variables, or those of them that the worker asked for."""
+    retries: int
+    """How often it may still fail, this run included."""
+    attempt: int
+    """Which run this is, from 1; a run that was put off or interrupted does not count."""
+    deliveries: int
+    """Runs begun since anything was heard of one, this one included."""
+    lease: Lease
+    """Its right to be worked on here; renewed leases keep their token."""
+    deadline: float
+    """When the lease runs out unless renewed, by the engine's clock."""
+    idempotency_key: str
+    """Stable over all runs of this job: pass it to whatever must not act twice."""
+    fence: int = 0
+    """Grows with each claim of this job, for downstream systems that refuse older writers; 0 if the engine has no such number."""
+    priority: int = 0
+    snoozes: int = 0
+    """How often it was put off on its own request."""
+    worker: str = ""
+    """The name and incarnation of whoever holds it."""
+    headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    """What a workflow engine says about it beside its variables."""
+    engine: Engine | None = attrs.field(default=None, repr=False)
+    completed: bool = attrs.field(default=False, init=False)
+    """True once a transaction of its own has completed it."""
+
+    async def transaction(self, fn: Callable[..., Any], *args: object) -> Any:
+        """Do the handler's writes and complete the job, both or neither: `await job.transaction(book, amount)`.
+
+        `fn(connection, *args)` runs in a transaction of the engine's own database; what it returns, a mapping or None, is
+        what the job is completed with. Effects in the same database then happen exactly once: a worker whose lease was lost
+        is refused before `fn` runs. What the handler does afterwards changes nothing.
+
+        Raises:
+            LeaseLost: the job is no longer ours; nothing was written.
+            NotSupported: the engine has no transactions to share.
+            NotStorable: what `fn` returned cannot be stored; nothing was written.
+        """
+        if self.engine is None:
+            raise NotSupported("none", "transactions")
+        if self.completed:
+            raise LeaseLost(self.key)
+        result = await self.engine.transact(self.lease, fn, *args)
+        self.completed = True
+        return result

@@ -1,0 +1,240 @@
+"""Outcomes: what becomes of a job, as a value.
+
+Floor: above job. Pure: an error, the job and the randomness of a wait in, an outcome out; engines carry outcomes out by
+`after`, which is the one table of what each does to the numbers of a job.
+
+| the handler | retries | attempt | deliveries | then |
+|---|---|---|---|---|
+| returns | | | | completed |
+| raises an `Exception` | one less | | 0 | again after its backoff, or an incident when none is left |
+| raises `FailWithRetry` | | one less | 0 | again at that time |
+| raises `BpmnError` | | | | errored, with its code |
+| raises `IncidentError` | | | 0 | incident |
+| raises `PoisonMessage` | | | | incident, and set aside |
+| meets an open breaker or a full bulkhead | | one less | 0 | again when it may be back |
+| is interrupted by a stop | | one less | one less | again at once |
+| goes down with its worker | | | | again at once |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from actors.errors import (
+    BpmnError,
+    FailWithRetry,
+    IncidentError,
+    NotStorable,
+    PoisonMessage,
+    shown,
+)
+from actors.jobs.job import Job, encode
+from actors.resilience.backoff import Backoff
+from actors.resilience.retries import RetryPolicy
+from actors.resilience.verdict import HandBack, RetryHere, judge, leaves, retry_after
+
+__all__ = [
+    "Completed",
+    "Errored",
+    "Failed",
+    "Incident",
+    "Outcome",
+    "Poisoned",
+    "PutBack",
+    "State",
+    "Why",
+    "after",
+    "label",
+    "outcome_of_error",
+    "outcome_of_result",
+]
+
+_LONGEST: Final = 2000
+"""Characters of a reason that are kept."""
+
+
+class State(StrEnum):
+    """Where a job is: in exactly one of these."""
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    ERRORED = "errored"
+    INCIDENT = "incident"
+    CANCELLED = "cancelled"
+
+
+class Why(StrEnum):
+    """Why a job is put back although it did not fail."""
+
+    SNOOZED = "snoozed"
+    REFUSED = "refused"
+    INTERRUPTED = "interrupted"
+    CRASHED = "crashed"
+
+
+@attrs.frozen
+class Completed:
+    """Done, with these variables, as JSON text."""
+
+    variables: str = "{}"
+
+
+@attrs.frozen
+class Failed:
+    """It failed: `retries` are left; if that is none, it is an incident."""
+
+    reason: str
+    retries: int
+    retry_in: float = 0.0
+
+
+@attrs.frozen
+class PutBack:
+    """It runs again, and that is not its fault."""
+
+    why: Why
+    reason: str = ""
+    retry_in: float = 0.0
+
+
+@attrs.frozen
+class Errored:
+    """A business outcome, for the process to route."""
+
+    code: str
+    message: str = ""
+    variables: str = "{}"
+
+
+@attrs.frozen
+class Incident:
+    """A person has to look before it runs again."""
+
+    reason: str
+
+
+@attrs.frozen
+class Poisoned:
+    """As an incident, and its payload is set aside: it can never succeed, or kills whoever takes it."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Completed | Failed | PutBack | Errored | Incident | Poisoned
+
+
+def outcome_of_result(result: object, limit: int) -> Outcome:
+    """What a handler's return means: None or a mapping of variables; all else is a bug that another run would repeat."""
+    if result is None:
+        return Completed()
+    try:
+        return Completed(encode(result, "what the handler returned", limit))
+    except NotStorable as error:
+        return Incident(_cut(f"it ran to its end, but {error}"))
+
+
+def outcome_of_error(
+    error: Exception, job: Job, *, backoff: Backoff, random: Random, now: datetime, limit: int
+) -> Outcome:
+    """What an exception means; of a group, the most severe of its leaves decides."""
+    found = list(leaves(error))
+    for leaf in found:
+        if isinstance(leaf, PoisonMessage):
+            return Poisoned(_cut(str(leaf) or "it says so itself"))
+    for leaf in found:
+        if isinstance(leaf, IncidentError):
+            return Incident(_cut(str(leaf) or "it says so itself"))
+    for leaf in found:
+        if isinstance(leaf, BpmnError):
+            return _errored(leaf, limit)
+    if all(isinstance(leaf, FailWithRetry) for leaf in found):
+        waits = [(_wait(leaf, now), leaf) for leaf in found if isinstance(leaf, FailWithRetry)]
+        wait, longest = max(waits, key=lambda pair: pair[0])
+        if longest.retries is not None:
+            return Failed(_cut(str(longest)), longest.retries, wait)
+        return PutBack(Why.SNOOZED, _cut(str(longest)), wait)
+    rules = RetryPolicy(on=(Exception,), attempts=None, backoff=backoff)
+    verdict = judge(
+        error,
+        rules=rules,
+        attempt=max(job.attempt, 1),
+        elapsed=0.0,
+        left=float("inf"),
+        random=random,
+        hint=retry_after(error),
+    )
+    if isinstance(verdict, HandBack):
+        return PutBack(Why.REFUSED, _cut(verdict.why), verdict.retry_in)
+    delay = verdict.delay if isinstance(verdict, RetryHere) else backoff.delay(1, random)
+    return Failed(_cut(shown(error)), max(job.retries - 1, 0), delay)
+
+
+def _errored(error: BpmnError, limit: int) -> Outcome:
+    try:
+        text = encode(error.variables, "the variables of its BpmnError", limit)
+    except NotStorable as problem:
+        return Incident(_cut(f"it raised {error}, but {problem}"))
+    return Errored(error.code, _cut(error.message), text)
+
+
+def _wait(error: FailWithRetry, now: datetime) -> float:
+    if error.retry_at is not None:
+        return max(0.0, (error.retry_at - now).total_seconds())
+    return error.retry_in or 0.0
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def label(outcome: Outcome) -> str:
+    """The word for it in metrics and events."""
+    if isinstance(outcome, PutBack):
+        return str(outcome.why)
+    if isinstance(outcome, Failed):
+        return "failed" if outcome.retries else "incident"
+    return type(outcome).__name__.lower()
+
+
+def after(outcome: Outcome, row: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """What an outcome changes in a stored job: the columns and their new values."""
+    if isinstance(outcome, Completed):
+        return {"state": State.COMPLETED, "result": outcome.variables, "finished_at": now}
+    if isinstance(outcome, Errored):
+        return {
+            "state": State.ERRORED,
+            "result": outcome.variables,
+            "error": outcome.message,
+            "error_code": outcome.code,
+            "finished_at": now,
+        }
+    changes: dict[str, Any] = {"error": outcome.reason}
+    if isinstance(outcome, (Incident, Poisoned)):
+        changes["state"] = State.INCIDENT
+        if isinstance(outcome, Incident):
+            changes["deliveries"] = 0
+        return changes
+    if isinstance(outcome, Failed):
+        changes["retries"] = outcome.retries
+        changes["deliveries"] = 0
+        if not outcome.retries:
+            return {**changes, "state": State.INCIDENT}
+    elif outcome.why is Why.INTERRUPTED:
+        changes["attempt"] = max(row["attempt"] - 1, 0)
+        changes["deliveries"] = max(row["deliveries"] - 1, 0)
+    elif outcome.why is not Why.CRASHED:
+        changes["attempt"] = max(row["attempt"] - 1, 0)
+        changes["deliveries"] = 0
+        if outcome.why is Why.SNOOZED:
+            changes["snoozes"] = row["snoozes"] + 1
+    changes["due_at"] = now + outcome.retry_in
+    changes["state"] = State.SCHEDULED if outcome.retry_in > 0 else State.READY
+    return changes

@@ -1,0 +1,161 @@
+"""PoolMachine: operators, failures and time on one tree, in any order and several in one instant.
+
+Give it your own tree: every worker in it is wrapped by `faulty`, so its own code runs, and fails when the machine says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from supervision.pool import Pool
+from supervision.specs import AutoShutdown, Supervisor, Worker
+from supervision.testing.commands import Command, Verb, do
+from supervision.testing.faulty import Grip, faulty, idle
+from supervision.testing.machine import TrioStateMachine, initialize, precondition, rule
+from supervision.testing.sim import Pending
+from supervision.testing.strategies import durations, trees
+
+__all__ = ["PoolMachine"]
+
+_PLAIN = Supervisor("t", [Worker("w", idle)], auto_shutdown=AutoShutdown.NEVER)
+_FATES = ("crash", "crash", "crash", "finish", "stop", "hang")
+
+
+class PoolMachine(TrioStateMachine):
+    """All that can befall a tree.
+
+    Synopsis::
+
+        class Shop(PoolMachine):
+            tree = my_tree  # or leave it out: trees are drawn
+
+        TestShop = Shop.TestCase
+
+    Rules that say `now=False` leave what they began in flight, so that the next one happens in the same instant.
+    """
+
+    tree: ClassVar[Supervisor | None] = None
+    """The tree to test; a drawn one by default."""
+    options: ClassVar[dict[str, Any]] = {"stop_timeout": 8.0}
+    """Of `serve`."""
+
+    pool: Pool
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spec: Supervisor = _PLAIN
+        self.calls: list[Pending] = []
+        self.messages = 0
+
+    @initialize(drawn=st.none() | trees(max_depth=2))
+    def declare(self, drawn: Supervisor | None) -> None:
+        """Start the tree."""
+        self.spec = type(self).tree or drawn or _PLAIN
+        self.pool = self.sim.supervise(faulty(self.spec), **self.options)
+
+    # -- what the rules use ----------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """True until the tree has ended."""
+        return self.pool.stop_report is None
+
+    def live(self) -> list[str]:
+        """The paths of the runs that can be moved."""
+        return sorted(self.sim.grips)
+
+    def workers(self) -> list[str]:
+        """The paths of all replicas."""
+        return sorted(info.path for info in self.pool.workers())
+
+    def grip(self, path: str) -> Grip:
+        """The hold on a live run."""
+        return self.sim.grips[path]
+
+    def send(self, command: Command) -> None:
+        """Put a command in flight."""
+        self.calls.append(self.sim.start(do, self.pool, command))
+
+    def look(self, *, now: bool) -> None:
+        """Let what is in flight happen, if now."""
+        if now:
+            self.sim.settle()
+
+    # -- rules -----------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.live())
+    @rule(data=st.data(), fate=st.sampled_from(_FATES))
+    def befall(self, data: DataObject, fate: str) -> None:
+        """Something happens to some runs in one instant."""
+        chosen = data.draw(st.sets(st.sampled_from(self.live()), min_size=1, max_size=3))
+        for path in sorted(chosen):
+            getattr(self.grip(path), fate)()
+
+    @precondition(lambda self: self.live() and self.running)
+    @rule(data=st.data(), verb=st.sampled_from([Verb.STOP, Verb.RESTART, Verb.DISABLE]))
+    def befall_while_operated(self, data: DataObject, verb: Verb) -> None:
+        """An operator acts in the very instant in which runs crash."""
+        path = data.draw(st.sampled_from(self.workers()))
+        crashed = data.draw(st.sets(st.sampled_from(self.live()), min_size=1, max_size=3))
+        self.send(Command(0.0, verb, path))
+        for one in sorted(crashed):
+            self.grip(one).crash()
+
+    @precondition(lambda self: self.running and self.workers())
+    @rule(
+        data=st.data(),
+        verb=st.sampled_from([Verb.STOP, Verb.RESTART, Verb.DISABLE, Verb.ENABLE]),
+    )
+    def operate(self, data: DataObject, verb: Verb) -> None:
+        """An operator acts."""
+        self.send(Command(0.0, verb, data.draw(st.sampled_from(self.workers()))))
+
+    @precondition(lambda self: self.running and self.workers())
+    @rule(data=st.data(), replicas=st.integers(0, 3))
+    def scale(self, data: DataObject, replicas: int) -> None:
+        """An operator scales a worker."""
+        names = sorted({path.rpartition("/")[0] for path in self.workers()})
+        self.send(Command(0.0, Verb.SCALE, data.draw(st.sampled_from(names)), replicas))
+
+    @precondition(lambda self: self.workers())
+    @rule(data=st.data(), spoilt=st.booleans())
+    def tell(self, data: DataObject, spoilt: bool) -> None:
+        """Somebody sends a message; an actor may fail at it."""
+        path = data.draw(st.sampled_from(self.workers()))
+        self.messages += 1
+        if spoilt and path in self.sim.grips:
+            self.grip(path).spoil()
+        self.send(Command(0.0, Verb.TELL, path, self.messages))
+
+    @rule(data=st.data())
+    def time_passes(self, data: DataObject) -> None:
+        """Time passes by what the tree speaks of, and what is just beside it."""
+        self.sim.advance(data.draw(durations(self.spec)))
+
+    @rule(n=st.integers(1, 3))
+    def time_passes_to_a_timer(self, n: int) -> None:
+        """Time passes exactly to the next timer, or a few of them."""
+        self.sim.advance_to_next(n)
+
+    @precondition(lambda self: self.running)
+    @rule()
+    def shut_down(self) -> None:
+        """The whole tree is asked to stop."""
+        self.pool.request_stop("the machine")
+
+    def finish(self) -> None:
+        """Stop the tree; every call in flight has to come to its end with it."""
+        if not hasattr(self, "pool"):
+            return
+        self.pool.request_stop("the steps are over")
+        self.sim.settle()
+        for _ in range(1000):
+            if not self.running:
+                break
+            self.sim.advance_to_next()
+        assert not self.running, f"the tree does not stop: {self.sim.tasks()}"
+        left = [call for call in self.calls if not call.done]
+        assert not left, f"still waiting after the tree has ended: {left}"
