@@ -1,0 +1,238 @@
+"""Bugs to plant: each a small change of our own code, undone at the end of its block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from trio.lowlevel import Abort, current_task, wait_task_rescheduled
+
+from actors.letters import Letter, Tick
+from actors.mailbox import Mailbox
+from actors.resilience import Bulkhead, CircuitBreaker
+from actors.resilience.breaker_policy import BreakerState
+from supervision.branch import Branch
+from supervision.child import Replica
+from supervision.member import Member
+from supervision.plan import Ending
+from supervision.restart import Budget, RestartPolicy
+from supervision.states import State
+
+__all__ = ["BUGS"]
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+BUGS: dict[str, Plant] = {}
+"""By name."""
+
+
+def bug(plant: Plant) -> Plant:
+    BUGS[plant.__name__] = plant
+    return plant
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Inside, our code has this bug."""
+    with pytest.MonkeyPatch.context() as patch:
+        BUGS[name](patch)
+        yield
+
+
+@bug
+def lost_restart(patch: pytest.MonkeyPatch) -> None:
+    """A crash while a sibling is being stopped is taken for a part of that stop."""
+    right = Branch._ended_by_itself
+
+    def wrong(self: Branch, member: Member, how: Ending, error: Any, now: float) -> None:
+        if any(m.alive and m.cause is not None for m in self.members() if m is not member):
+            member.become(State.STOPPED)
+            return
+        right(self, member, how, error, now)
+
+    patch.setattr(Branch, "_ended_by_itself", wrong)
+
+
+@bug
+def lost_wake_up(patch: pytest.MonkeyPatch) -> None:
+    """The reader notes that it sleeps only one pass after it has looked."""
+    import trio
+
+    async def wrong(self: Mailbox) -> None:
+        await trio.lowlevel.checkpoint()
+        self.reader = current_task()
+
+        def unpark(_: object) -> Abort:
+            self.reader = None
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(unpark)
+
+    patch.setattr(Mailbox, "wait", wrong)
+
+
+@bug
+def budget_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    """One restart more than the window allows."""
+
+    def wrong(self: Budget, now: float) -> bool:
+        if self.intensity is None:
+            return True
+        if self.used(now) > self.intensity:
+            return False
+        self._stamps.append(now)
+        return True
+
+    patch.setattr(Budget, "spend", wrong)
+
+
+@bug
+def window_edge(patch: pytest.MonkeyPatch) -> None:
+    """A restart exactly one period ago does not count any more."""
+
+    def wrong(self: Budget, now: float) -> int:
+        while self._stamps and now - self._stamps[0] >= self.period:
+            self._stamps.popleft()
+        return len(self._stamps)
+
+    patch.setattr(Budget, "used", wrong)
+
+
+@bug
+def limit_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    """A replica is given up one restart too early."""
+    patch.setattr(
+        RestartPolicy,
+        "exhausted",
+        lambda self, failures: self.max_restarts != 0 and failures >= self.max_restarts,
+    )
+
+
+@bug
+def backoff_never_reset(patch: pytest.MonkeyPatch) -> None:
+    """Good running does not clear the count of failures."""
+    right = Branch._ended_by_itself
+
+    def wrong(self: Branch, member: Member, how: Ending, error: Any, now: float) -> None:
+        member.ready_at = None
+        right(self, member, how, error, now)
+
+    patch.setattr(Branch, "_ended_by_itself", wrong)
+
+
+@bug
+def late_result_counted(patch: pytest.MonkeyPatch) -> None:
+    """The result of a call that a breaker admitted before its last change is counted after it."""
+    right = CircuitBreaker._book
+
+    def wrong(self: CircuitBreaker, ticket: Any, outcome: Any, error: Any) -> None:
+        if ticket is not self._plain:
+            ticket.generation = self._generation
+        right(self, ticket, outcome, error)
+
+    patch.setattr(CircuitBreaker, "_book", wrong)
+
+
+@bug
+def trial_place_leaked(patch: pytest.MonkeyPatch) -> None:
+    """A trial that is cancelled keeps its place."""
+    right = CircuitBreaker.left
+
+    def wrong(self: CircuitBreaker, ticket: Any) -> None:
+        if self._state is not BreakerState.HALF_OPEN:
+            right(self, ticket)
+
+    patch.setattr(CircuitBreaker, "left", wrong)
+
+
+@bug
+def message_lost_at_second_crash(patch: pytest.MonkeyPatch) -> None:
+    """A message whose handler fails at its second delivery too is forgotten, not set aside."""
+    right = Mailbox._settle
+
+    def wrong(self: Mailbox, item: object, run: int, error: BaseException | None) -> None:
+        if isinstance(item, Letter) and item.deliveries >= 1:
+            return
+        right(self, item, run, error)
+
+    patch.setattr(Mailbox, "_settle", wrong)
+
+
+@bug
+def backoff_timer_during_stop(patch: pytest.MonkeyPatch) -> None:
+    """A stop forgets the timers of children in backoff while it waits for others."""
+
+    def wrong(self: Branch) -> None:
+        for member in self.members():
+            if isinstance(member, Branch):
+                member.halt()
+
+    patch.setattr(Branch, "halt", wrong)
+
+
+@bug
+def stale_exit(patch: pytest.MonkeyPatch) -> None:
+    """A child that an operator restarts begins its new run although the old one is still dying."""
+    right = Replica.ask
+
+    def wrong(self: Replica, why: str) -> None:
+        right(self, why)
+        if why == "an operator restarts it" and self.alive:
+            self.alive = False
+            self.become(State.RESTARTING)
+            self.start()
+
+    patch.setattr(Replica, "ask", wrong)
+
+
+@bug
+def failed_shown_as_running(patch: pytest.MonkeyPatch) -> None:
+    """A replica that has failed for good is reported as running."""
+    right = Branch._rest
+
+    def wrong(self: Branch, member: Member, decision: Any) -> None:
+        right(self, member, decision)
+        if decision.state is State.FAILED:
+            member.state = State.RUNNING
+
+    patch.setattr(Branch, "_rest", wrong)
+
+
+@bug
+def timer_after_restart(patch: pytest.MonkeyPatch) -> None:
+    """A reminder that was queued when its run ended is delivered to the next one."""
+    right = Mailbox.run_ended
+
+    def wrong(self: Mailbox, run: int, error: BaseException | None) -> None:
+        ticks, self.ticks = self.ticks, 0
+        right(self, run, error)
+        self.ticks = ticks
+
+    patch.setattr(Mailbox, "run_ended", wrong)
+    patch.setattr(Tick, "stale", lambda _: False)
+
+
+@bug
+def deadline_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A run with work in hand is not cancelled when its stop deadline has passed."""
+    patch.setattr(Replica, "_deadline_passed", lambda _: None)
+
+
+@bug
+def place_lost_at_handover(patch: pytest.MonkeyPatch) -> None:
+    """A waiter that is cancelled in the instant in which it is handed a place keeps it."""
+    import trio
+
+    right = Bulkhead.enter_waiting
+
+    async def wrong(self: Bulkhead, until: float = float("inf")) -> Any:
+        before = self._pass_on
+        try:
+            self._pass_on = lambda: None  # type: ignore[method-assign]
+            return await right(self, until)
+        finally:
+            self._pass_on = before  # type: ignore[method-assign]
+
+    del trio
+    patch.setattr(Bulkhead, "enter_waiting", wrong)
