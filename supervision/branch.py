@@ -12,9 +12,9 @@ Floor: above child. Theory:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from supervision.child import Replica
+from supervision.commons import Commons
 from supervision.errors import StartFailed, SupervisorFailed
 from supervision.events import (
     Ended,
@@ -46,9 +46,6 @@ from supervision.specs import AutoShutdown, Spec, Start, Strategy, Supervisor, W
 from supervision.states import Phase, State
 from supervision.sweep import Sweep
 
-if TYPE_CHECKING:
-    from supervision.tree import Tree
-
 __all__ = ["Branch"]
 
 
@@ -69,7 +66,9 @@ class Branch(Member):
 
     spec: Supervisor
 
-    def __init__(self, tree: Tree, parent: Parent, spec: Supervisor, path: str, rank: int) -> None:
+    def __init__(
+        self, tree: Commons, parent: Parent, spec: Supervisor, path: str, rank: int
+    ) -> None:
         super().__init__(tree, parent, spec, path, rank)
         self.slots: dict[str, Slot] = {}
         self.budget = Budget(spec.intensity, spec.period)
@@ -127,7 +126,7 @@ class Branch(Member):
             del self.slots[member.name]
         if self._unfinished is member:
             self._unfinished = None
-        self.tree.structure_changed(member)
+        self.parent.member_forgotten(member)
 
     def forgets(self, member: Member) -> bool:
         """True if nothing of `member` is kept once it is down for good (as in OTP): temporary or dynamic, added at run time."""
@@ -152,7 +151,7 @@ class Branch(Member):
             del self.slots[slot.spec.name]
             for member in slot.members:
                 member.retire("stopped")
-                self.tree.structure_changed(member)
+                self.parent.member_forgotten(member)
         for member in self.members():
             member.forgive()
             member.wanted = member.state is not State.DISABLED
@@ -315,6 +314,9 @@ class Branch(Member):
 
     def member_stopping(self, member: Member) -> None:
         pass
+
+    def member_forgotten(self, member: Member) -> None:
+        self.parent.member_forgotten(member)
 
     def member_ready(self, member: Member) -> None:
         self.settled(member)

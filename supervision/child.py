@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from math import inf
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import trio
 from trio.lowlevel import cancel_shielded_checkpoint, current_task
@@ -29,6 +29,7 @@ from actors.mailbox import Mailbox
 from actors.ref import ActorRef, Ref, running
 from actors.registry import Registry
 from actors.watching import Down, Watches
+from supervision.commons import Commons
 from supervision.errors import SpecError, StartTimeout, WatchdogExpired
 from supervision.events import (
     Abandoned,
@@ -45,9 +46,6 @@ from supervision.plan import Ending
 from supervision.specs import Kind, Ready as ReadyBy, Worker
 from supervision.stacks import await_stack, waits_for_thread
 from supervision.states import Phase, State
-
-if TYPE_CHECKING:
-    from supervision.tree import Tree
 
 __all__ = ["Replica"]
 
@@ -79,7 +77,7 @@ class Replica(Member):
     spec: Worker
 
     def __init__(
-        self, tree: Tree, parent: Parent, spec: Worker, path: str, rank: int, number: int
+        self, tree: Commons, parent: Parent, spec: Worker, path: str, rank: int, number: int
     ) -> None:
         super().__init__(tree, parent, spec, path, rank)
         self.number = number

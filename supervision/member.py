@@ -7,18 +7,16 @@ nothing here waits.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import trio
 
 from actors.clock import Timer
+from supervision.commons import Commons
 from supervision.errors import IllegalTransition
 from supervision.plan import Ending
 from supervision.specs import Spec
 from supervision.states import TRANSITIONS, Phase, State
-
-if TYPE_CHECKING:
-    from supervision.tree import Tree
 
 __all__ = ["BY_ITSELF", "Member", "Parent"]
 
@@ -39,6 +37,9 @@ class Parent(Protocol):
 
     def member_ready(self, member: Member) -> None:
         """`member` has become ready."""
+
+    def member_forgotten(self, member: Member) -> None:
+        """`member`, somewhere below, is no part of the tree any more."""
 
     def member_stopping(self, member: Member) -> None:
         """`member`, a supervisor, has begun to stop, asked or not."""
@@ -83,7 +84,7 @@ class Member:
         "wanted",
     )
 
-    def __init__(self, tree: Tree, parent: Parent, spec: Spec, path: str, rank: int) -> None:
+    def __init__(self, tree: Commons, parent: Parent, spec: Spec, path: str, rank: int) -> None:
         self.tree = tree
         self.parent = parent
         self.spec = spec

@@ -1,4 +1,4 @@
-"""Tree: what all parts of one running tree share, and the root's parent.
+"""Tree: the parent of the root, and how the whole ends.
 
 Floor: above branch. The rule: it decides nothing but how the whole ends.
 """
@@ -6,26 +6,21 @@ Floor: above branch. The rule: it decides nothing but how the whole ends.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from functools import partial
+from collections.abc import Callable
 from math import inf
 from random import Random
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 import trio
 
 from actors.clock import Timer
-from actors.context import Context
 from actors.errors import NoSuchActor
-from actors.office import Office
 from actors.options import close_to
 from actors.ref import ActorRef, Ref
-from actors.registry import Registry
 from actors.routing import Router
-from actors.watching import Watches
 from supervision.branch import Branch
 from supervision.child import Replica
+from supervision.commons import Commons
 from supervision.errors import StartFailed, SupervisorFailed, TreeFailed
 from supervision.events import StopReport, TreeStopped
 from supervision.member import Member
@@ -54,8 +49,8 @@ SIMULATION: Final[contextvars.ContextVar[Simulation | None]] = contextvars.Conte
 """The simulation that the present code runs in; None in production."""
 
 
-class Tree:
-    """The shared parts of one running tree. Made by `serve`; users hold a `Pool`."""
+class Tree(Commons):
+    """One running tree. Made by `serve`; users hold a `Pool`."""
 
     def __init__(
         self,
@@ -67,29 +62,12 @@ class Tree:
     ) -> None:
         self.spec = spec
         self.stop_timeout = stop_timeout
-        self.strict = strict
         simulation = SIMULATION.get()
         if random is None:
             random = Random() if simulation is None else simulation.random()
-        self.random = random
-        self.office = Office()
-        self.events = self.office.events
-        self.timers = self.office.timers
-        self.letters = self.office.letters
-        self.registry = Registry()
-        self.watches = Watches()
+        super().__init__(strict=strict, random=random)
         self.services: Any = None
-        self.builder: Callable[[Worker, Context], AbstractAsyncContextManager[object]] | None = None
-        self.around_run: Callable[[Context], AbstractContextManager[object]] | None = None
         self.on_forgotten: Callable[[Member], None] | None = None
-        self.base = contextvars.copy_context()
-        self.nursery: trio.Nursery | None = None
-        self.emit: Callable[..., None] = self.events.emit
-        self.now: Callable[[], float] = trio.current_time
-        self.deadline = inf
-        """Until when the whole tree may take to stop."""
-        self.final = False
-        """True once the whole tree has begun to stop, asked or not: nothing will be started again."""
         self.why: str | None = None
         self.fatal: BaseException | None = None
         self.failure: TreeFailed | StartFailed | None = None
@@ -109,22 +87,6 @@ class Tree:
             simulation.made(self)
 
     # -- life ------------------------------------------------------------------------------------
-
-    def spawn(self, fn: Callable[[], Awaitable[object]], name: str) -> None:
-        """Start a task of a run, in the context the tree was started in, not in that of whoever asks."""
-        assert self.nursery is not None
-        self.base.run(partial(self.nursery.start_soon, fn, name=name))
-
-    def fresh_context(self) -> contextvars.Context:
-        """A copy of the context the tree was started in."""
-        return self.base.copy()
-
-    def build(self, spec: Worker, ctx: Context) -> AbstractAsyncContextManager[object]:
-        """What a run of `spec` executes: made by its class or factory, with services if there are any."""
-        if self.builder is not None:
-            return self.builder(spec, ctx)
-        make = cast("Callable[[], object]", spec.run)
-        return nullcontext(make())
 
     def request_stop(self, why: str) -> None:
         """Begin the ordered stop of the whole tree; asking again changes nothing."""
@@ -157,6 +119,9 @@ class Tree:
 
     def member_ready(self, member: Member) -> None:
         self.ready.set()
+
+    def member_forgotten(self, member: Member) -> None:
+        self.structure_changed(member)
 
     def member_stopping(self, member: Member) -> None:
         if self.final:

@@ -39,7 +39,7 @@ FLOORS: dict[str, list[list[str]]] = {
         ["kinds", "states", "restart"],
         ["specs"],
         ["events", "schema"],
-        ["logs", "plan", "settings"],
+        ["commons", "logs", "plan", "settings"],
         ["config", "member"],
         ["child", "sweep"],
         ["slot"],

@@ -25,22 +25,21 @@ from supervision.testing.schedule import Schedule, replay
 from supervision.testing.sim import Pending, Sim
 from supervision.testing.simulate import check_determinism, simulate
 from supervision.testing.trace import Trace, TreeTrace
+
 from supervision.testing.timeline import render  # isort: skip
 
 # What to draw, and how it is made to happen.
 from supervision.faults import fault_point
+from supervision.testing.backoff_machine import BackoffMachine
+from supervision.testing.breaker_machine import BreakerMachine
+from supervision.testing.bulkhead_machine import BulkheadMachine
 from supervision.testing.commands import Command, Verb, do, operate
 from supervision.testing.doubles import FakeNetwork, Line, memory_streams
 from supervision.testing.faulty import Grip, faulty, idle
 from supervision.testing.life import Kind, Life, Plan
-from supervision.testing.strategies import (
-    commands,
-    durations,
-    lives,
-    plans,
-    schedules,
-    trees,
-)
+
+# What must hold.
+from supervision.testing.lives_oracles import no_orphans, nothing_after_stop, shutdown_in_time
 
 # State machines.
 from supervision.testing.machine import (
@@ -53,15 +52,9 @@ from supervision.testing.machine import (
     precondition,
     rule,
 )
-from supervision.testing.backoff_machine import BackoffMachine
-from supervision.testing.breaker_machine import BreakerMachine
-from supervision.testing.bulkhead_machine import BulkheadMachine
-from supervision.testing.pool_machine import PoolMachine
-
-# What must hold.
-from supervision.testing.lives_oracles import no_orphans, nothing_after_stop, shutdown_in_time
 from supervision.testing.moment import Moment, Oracle, must
 from supervision.testing.oracles import DEFAULT, judge
+from supervision.testing.pool_machine import PoolMachine
 from supervision.testing.restart_oracles import (
     backoff_exact,
     intensity_respected,
@@ -73,6 +66,15 @@ from supervision.testing.state_oracles import (
     every_message_accounted,
     health_tells_the_truth,
 )
+from supervision.testing.strategies import (
+    commands,
+    durations,
+    lives,
+    plans,
+    schedules,
+    trees,
+)
+
 from supervision.testing.profiles import register_profiles  # isort: skip
 
 register_profiles()

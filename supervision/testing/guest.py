@@ -63,7 +63,7 @@ class GuestLoop:
             self._near.popleft()()
         raise Livelock(self._passes)
 
-    def pump(self, real: float = 0.0) -> None:  # noqa: ARG002 - the helper thread waits for the world anyway
+    def pump(self, real: float = 0.0) -> None:
         """Go on until every task waits."""
         if self.end is None and self._token is not None:
             self._token.run_sync_soon(lambda: None)

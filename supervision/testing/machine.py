@@ -129,7 +129,9 @@ class TrioStateMachine(RuleBasedStateMachine):
         try:
             result = step()
             if inspect.isawaitable(result):
-                raise TypeError(f"{step!r} returned an awaitable: decorate an async function itself")
+                raise TypeError(
+                    f"{step!r} returned an awaitable: decorate an async function itself"
+                )
             if self._sim is not None and not self._sim.closed:
                 self._sim.settle()
                 self._sim.judge()

@@ -32,6 +32,7 @@ class PoolMachine(TrioStateMachine):
         class Shop(PoolMachine):
             tree = my_tree  # or leave it out: trees are drawn
 
+
         TestShop = Shop.TestCase
 
     Rules that say `now=False` leave what they began in flight, so that the next one happens in the same instant.

@@ -205,7 +205,9 @@ def no_lost_restart(tree: TreeTrace, at: Moment) -> None:
             if isinstance(tree.specs.get(path), Supervisor):
                 for below in [p for p in undecided if p.startswith(f"{path}/")]:
                     del undecided[below]
-            if isinstance(event, Failed) or (isinstance(event, Ended) and event.how == Ending.RETURNED):
+            if isinstance(event, Failed) or (
+                isinstance(event, Ended) and event.how == Ending.RETURNED
+            ):
                 undecided[path] = event
         elif isinstance(event, RestartScheduled):
             undecided.pop(path, None)

@@ -164,7 +164,9 @@ class Sim:
         """Put a call in flight. Nothing of it happens before the next settling."""
         name = getattr(fn, "__qualname__", repr(fn))
         pending = Pending(name)
-        self._context.copy().run(partial(self.nursery.start_soon, name=name), pending.carry, fn, args)
+        self._context.copy().run(
+            partial(self.nursery.start_soon, name=name), pending.carry, fn, args
+        )
         return pending
 
     def run(self, fn: Callable[..., Awaitable[Any]], *args: Any, within: float = 0.0) -> Any:
@@ -190,7 +192,13 @@ class Sim:
 
         Options are those of `supervisor.serve`. A tree that fails is a result like any other: look at `trace` or at the pool.
         """
-        options = {"log": False, "telemetry": False, "signals": False, "wait_ready": False, **options}
+        options = {
+            "log": False,
+            "telemetry": False,
+            "signals": False,
+            "wait_ready": False,
+            **options,
+        }
         pool: list[Pool] = []
 
         async def keep() -> None:
@@ -323,7 +331,9 @@ class Sim:
         """
         if self.closed:
             return
-        self.closed = True  # from here on virtual time has to pass, whatever a draw has raised before
+        self.closed = (
+            True  # from here on virtual time has to pass, whatever a draw has raised before
+        )
         try:
             if self._loop.end is None:
                 self.nursery.cancel_scope.cancel()
@@ -373,5 +383,10 @@ def _threads_at_work() -> float:
 def _waiting_for_sockets() -> int:
     """Waits for the world outside. Which numbers there are differs by platform; the loop's own wake-up is among them."""
     io = trio.lowlevel.current_statistics().io_statistics
-    names = ("tasks_waiting_read", "tasks_waiting_write", "tasks_waiting", "tasks_waiting_overlapped")
+    names = (
+        "tasks_waiting_read",
+        "tasks_waiting_write",
+        "tasks_waiting",
+        "tasks_waiting_overlapped",
+    )
     return sum(getattr(io, name, 0) for name in names)

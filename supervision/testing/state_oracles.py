@@ -52,7 +52,11 @@ def health_tells_the_truth(tree: TreeTrace, at: Moment) -> None:
         elif isinstance(event, FailedForGood):
             failed.add(event.path)
     shown = health(tree.live)
-    must(shown.live == (not shown.problems), me, f"live is {shown.live}, problems are {shown.problems}")
+    must(
+        shown.live == (not shown.problems),
+        me,
+        f"live is {shown.live}, problems are {shown.problems}",
+    )
     for one in replicas(tree):
         state = one.state
         must(
@@ -66,7 +70,9 @@ def health_tells_the_truth(tree: TreeTrace, at: Moment) -> None:
             f"{one.path} has failed for good, and is shown as {state}",
         )
         if state is State.FAILED and _supervised(one):
-            must(not shown.live, me, f"{one.path} has failed for good, and the tree says it is live")
+            must(
+                not shown.live, me, f"{one.path} has failed for good, and the tree says it is live"
+            )
         up = state is State.RUNNING and one.phase is Phase.READY
         must(
             not shown.ready or up or not one.wanted or not _supervised(one),

@@ -119,7 +119,7 @@ def plans(
         several = st.lists(one, max_size=max_lives)
     plan = several.map(lambda found: Plan(tuple(found)))
     paths = [path for path, spec in tree.walk() if isinstance(spec, Worker)]
-    return st.fixed_dictionaries({path: plan for path in paths})
+    return st.fixed_dictionaries(dict.fromkeys(paths, plan))
 
 
 def commands(

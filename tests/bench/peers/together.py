@@ -48,7 +48,8 @@ PEERS: Final = (
         "pykka",
         ("pykka",),
         ("tell", "ask", "life", "memory"),
-        "an actor is a thread, so 1,000 of them; no supervisor",
+        "an actor is a thread, so 1,000 of them; what a message costs depends on how two threads share "
+        "the interpreter; no supervisor",
         most=1_000,
     ),
     Peer(

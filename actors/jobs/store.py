@@ -1,0 +1,320 @@
+"""Store: what workers do to the tables, as functions of an open transaction and the time.
+
+Floor: above schema and engine. Nothing here commits, waits or reads a clock: whoever runs a function of this file does so
+inside a transaction that has the write lock. So the engine in memory and the one in a file are the same code.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
+
+import attrs
+
+from actors.errors import LeaseLost, NotStorable
+from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
+from actors.jobs.job import Job, Lease, NewJob, decode, encode
+from actors.jobs.outcomes import Completed, Outcome, Poisoned, State, after
+from actors.jobs.poison import PoisonJob
+
+__all__ = ["Prepared", "enqueue", "exchange", "extend", "fire", "prepare", "set_aside", "transact"]
+
+_LOST: Final = "it was handed out {} times and nothing was heard of it (worker lost, last {})"
+Prepared = tuple[NewJob, str]
+
+
+def prepare(jobs: Iterable[NewJob], limit: int) -> list[Prepared]:
+    """The jobs with their variables as text. Raises `NotStorable` before anything was done."""
+    return [(job, encode(job.variables, f"the variables of a {job.type!r} job", limit)) for job in jobs]
+
+
+def enqueue(db: sqlite3.Connection, now: float, jobs: Iterable[Prepared]) -> list[Enqueued]:
+    """Insert jobs, except those whose unique text is taken."""
+    done: list[Enqueued] = []
+    for job, text in jobs:
+        if job.unique is not None:
+            there = db.execute(
+                "SELECT id FROM jobs WHERE type = ? AND unique_text = ? AND finished_at IS NULL",
+                (job.type, job.unique),
+            ).fetchone()
+            if there is not None:
+                done.append(Enqueued(str(there[0]), created=False))
+                continue
+        state = State.SCHEDULED if job.delay > 0 else State.READY
+        cursor = db.execute(
+            "INSERT INTO jobs (type, state, priority, due_at, retries, variables, unique_text,"
+            " idempotency_key, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                job.type,
+                state,
+                job.priority,
+                now + job.delay,
+                job.retries,
+                text,
+                job.unique,
+                job.idempotency_key,
+                now,
+            ),
+        )
+        done.append(Enqueued(str(cursor.lastrowid), created=True))
+    return done
+
+
+def fire(
+    db: sqlite3.Connection, now: float, schedule: str, every: float, offset: float, job: Prepared
+) -> Fired:
+    """Enqueue the job of the period that `now` is in, if it is the first to ask."""
+    period = int((now - offset) // every)
+    next_in = (period + 1) * every + offset - now
+    changed = db.execute(
+        "INSERT INTO job_schedules VALUES (?, ?) ON CONFLICT (name)"
+        " DO UPDATE SET period = excluded.period WHERE excluded.period > period",
+        (schedule, period),
+    ).rowcount
+    key = enqueue(db, now, [job])[0].key if changed else None
+    return Fired(key, next_in)
+
+
+def exchange(
+    db: sqlite3.Connection,
+    now: float,
+    name: str,
+    settlements: Sequence[Settlement],
+    claim: Claim | None,
+) -> Exchange:
+    """Settle, then claim."""
+    refused = frozenset(lease for lease, outcome in settlements if not _settle(db, now, lease, outcome))
+    if claim is None:
+        return Exchange(refused=refused)
+    jobs, poisoned = _claim(db, now, name, claim)
+    return Exchange(
+        jobs=tuple(jobs),
+        refused=refused,
+        poisoned=tuple(poisoned),
+        next_in=_next_in(db, now, claim.type),
+    )
+
+
+_HELD: Final = "id = ? AND claims = ? AND state = 'active'"
+
+
+def _held(lease: Lease) -> tuple[int, int]:
+    """What identifies a claim; nothing has the id 0."""
+    try:
+        return int(lease.key), int(lease.token)
+    except ValueError:
+        return 0, 0
+
+
+def _settle(db: sqlite3.Connection, now: float, lease: Lease, outcome: Outcome) -> bool:
+    held = _held(lease)
+    if isinstance(outcome, Completed):  # by far the most frequent: no need to look first
+        return bool(
+            db.execute(
+                f"UPDATE jobs SET state = 'completed', result = ?, finished_at = ? WHERE {_HELD}",
+                (outcome.variables, now, *held),
+            ).rowcount
+        )
+    row = db.execute(f"SELECT * FROM jobs WHERE {_HELD}", held).fetchone()
+    if row is None:
+        return False
+    changes = after(outcome, dict(row), now)
+    if isinstance(outcome, Poisoned):
+        set_aside(db, now, row, outcome.reason)
+    names = ", ".join(f"{column} = ?" for column in changes)
+    db.execute(f"UPDATE jobs SET {names} WHERE id = ?", (*changes.values(), held[0]))
+    return True
+
+
+def set_aside(db: sqlite3.Connection, now: float, row: sqlite3.Row, reason: str) -> PoisonJob:
+    """Put a copy of a job among the poison jobs."""
+    poison = PoisonJob(
+        key=str(row["id"]),
+        type=row["type"],
+        reason=reason,
+        deliveries=row["deliveries"],
+        worker=row["worker"],
+        variables=str(row["variables"]),
+        at=now,
+    )
+    db.execute(
+        "INSERT OR REPLACE INTO poison_jobs VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            row["id"],
+            poison.type,
+            reason,
+            poison.deliveries,
+            poison.worker,
+            poison.variables,
+            now,
+        ),
+    )
+    return poison
+
+
+_ORDER: Final = "ORDER BY priority DESC, due_at, id LIMIT ?"
+_COLUMNS: Final = (
+    "id, type, priority, due_at, worker, claims, retries, attempt, deliveries, snoozes, idempotency_key"
+)
+
+
+def _claim(
+    db: sqlite3.Connection, now: float, name: str, claim: Claim
+) -> tuple[list[Job], list[PoisonJob]]:
+    db.execute(
+        "UPDATE jobs SET state = 'ready' WHERE type = ? AND state = 'scheduled' AND due_at <= ?",
+        (claim.type, now),
+    )
+    most = _allowed(db, now, claim)
+    jobs: list[Job] = []
+    poisoned: list[PoisonJob] = []
+    while most > len(jobs):
+        rows = _candidates(db, now, claim, most - len(jobs))
+        if not rows:
+            break
+        for row in rows:
+            reason = ""
+            if row["deliveries"] >= claim.max_deliveries:
+                reason = _LOST.format(row["deliveries"], row["worker"])
+            else:
+                try:
+                    jobs.append(_hand_out(db, now, name, claim, row))
+                except NotStorable as error:
+                    reason = str(error)
+            if reason:
+                whole = db.execute("SELECT * FROM jobs WHERE id = ?", (row["id"],)).fetchone()
+                poisoned.append(set_aside(db, now, whole, reason))
+                db.execute(
+                    "UPDATE jobs SET state = 'incident', error = ? WHERE id = ?", (reason, row["id"])
+                )
+    return jobs, poisoned
+
+
+def _allowed(db: sqlite3.Connection, now: float, claim: Claim) -> int:
+    row = db.execute("SELECT paused, most FROM job_types WHERE type = ?", (claim.type,)).fetchone()
+    if row is None:
+        return claim.most
+    if row["paused"]:
+        return 0
+    if row["most"] is None:
+        return claim.most
+    (active,) = db.execute(
+        "SELECT count(*) FROM jobs WHERE type = ? AND state = 'active' AND lease_until > ?",
+        (claim.type, now),
+    ).fetchone()
+    return min(claim.most, max(0, row["most"] - active))
+
+
+def _candidates(
+    db: sqlite3.Connection, now: float, claim: Claim, most: int
+) -> list[sqlite3.Row]:
+    columns, values = _COLUMNS, list[object]()
+    if claim.fetch is None:
+        columns += ", variables"
+    else:
+        # Only what is asked for is read: a worker that wants an id does not pay for the document beside it.
+        columns += ", json_valid(variables) AS valid"
+        for n, field in enumerate(claim.fetch):
+            columns += f", CASE WHEN json_valid(variables) THEN variables -> ? END AS v{n}"
+            values.append(f'$."{field}"')
+    ready = db.execute(
+        f"SELECT {columns} FROM jobs WHERE type = ? AND state = 'ready' {_ORDER}",
+        (*values, claim.type, most),
+    ).fetchall()
+    lapsed = db.execute(
+        f"SELECT {columns} FROM jobs WHERE type = ? AND state = 'active' AND lease_until <= ? {_ORDER}",
+        (*values, claim.type, now, most),
+    ).fetchall()
+    if not lapsed:
+        return ready
+    both = [*ready, *lapsed]
+    both.sort(key=lambda row: (-row["priority"], row["due_at"], row["id"]))
+    return both[:most]
+
+
+def _hand_out(
+    db: sqlite3.Connection, now: float, name: str, claim: Claim, row: sqlite3.Row
+) -> Job:
+    key, claims = str(row["id"]), row["claims"] + 1
+    job = Job(
+        key=key,
+        type=row["type"],
+        variables=_variables(row, claim),
+        retries=row["retries"],
+        attempt=row["attempt"] + 1,
+        deliveries=row["deliveries"] + 1,
+        lease=Lease(key, str(claims)),
+        deadline=now + claim.lease,
+        idempotency_key=row["idempotency_key"] or f"{name}/{key}",
+        fence=claims,
+        priority=row["priority"],
+        snoozes=row["snoozes"],
+        worker=claim.worker,
+    )
+    db.execute(
+        "UPDATE jobs SET state = 'active', lease_until = ?, worker = ?, claims = ?, attempt = ?,"
+        " deliveries = ? WHERE id = ?",
+        (job.deadline, claim.worker, claims, job.attempt, job.deliveries, row["id"]),
+    )
+    return job
+
+
+def _variables(row: sqlite3.Row, claim: Claim) -> dict[str, Any]:
+    if claim.fetch is None:
+        return decode(row["variables"])
+    if not row["valid"]:
+        raise NotStorable("its stored variables are not JSON")
+    found = ((field, row[f"v{n}"]) for n, field in enumerate(claim.fetch))
+    return {field: decode(f'{{"v":{text}}}')["v"] for field, text in found if text is not None}
+
+
+def _next_in(db: sqlite3.Connection, now: float, job_type: str) -> float | None:
+    """Seconds until a job falls due or a lease runs out."""
+    times = [
+        db.execute(query, (job_type,)).fetchone()[0]
+        for query in (
+            "SELECT min(due_at) FROM jobs WHERE type = ? AND state = 'scheduled'",
+            "SELECT min(lease_until) FROM jobs WHERE type = ? AND state = 'active'",
+        )
+    ]
+    known = [time for time in times if time is not None]
+    return max(0.0, min(known) - now) if known else None
+
+
+def extend(
+    db: sqlite3.Connection, now: float, leases: Sequence[Lease], seconds: float
+) -> frozenset[Lease]:
+    """Renew; return what was lost."""
+    return frozenset(
+        lease
+        for lease in leases
+        if not db.execute(
+            f"UPDATE jobs SET lease_until = ? WHERE {_HELD}", (now + seconds, *_held(lease))
+        ).rowcount
+    )
+
+
+def transact(
+    db: sqlite3.Connection,
+    now: float,
+    limit: int,
+    lease: Lease,
+    fn: Callable[..., object],
+    args: tuple[object, ...],
+) -> object:
+    """Run `fn` and complete the job, in the transaction that is open."""
+    # First: a worker that lost its lease does not even begin. The lock is held, so it stays true until the commit.
+    if db.execute(f"SELECT 1 FROM jobs WHERE {_HELD}", _held(lease)).fetchone() is None:
+        raise LeaseLost(lease.key)
+    result = fn(db, *args)
+    text = "{}" if result is None else encode(result, "what the transaction returned", limit)
+    _settle(db, now, lease, Completed(text))
+    return result
+
+
+def with_engine(found: Exchange, engine: object) -> Exchange:
+    """The same, its jobs knowing whom they came from."""
+    for job in found.jobs:
+        job.engine = cast(Any, engine)
+    return attrs.evolve(found)
