@@ -7,9 +7,12 @@ The rule: each class says whose fault it is and what to do, and a failed send ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 import trio
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = [
     "ActorError",

@@ -27,7 +27,16 @@ from actors.jobs.outcomes import Outcome, State
 from actors.jobs.poison import PoisonJob
 from actors.records import Record, record
 
-__all__ = ["Claim", "Engine", "EngineStatistics", "Enqueued", "Exchange", "Fired", "JobInfo", "Settlement"]
+__all__ = [
+    "Claim",
+    "Engine",
+    "EngineStatistics",
+    "Enqueued",
+    "Exchange",
+    "Fired",
+    "JobInfo",
+    "Settlement",
+]
 
 
 @attrs.frozen(kw_only=True)
@@ -216,7 +225,9 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    async def poison(self, job_type: str | None = None, *, most: int = 100) -> tuple[PoisonJob, ...]:
+    async def poison(
+        self, job_type: str | None = None, *, most: int = 100
+    ) -> tuple[PoisonJob, ...]:
         """What was set aside, oldest first."""
 
     async def requeue(self, key: str, retries: int | None = None) -> None:

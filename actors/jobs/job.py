@@ -18,7 +18,7 @@ from actors.errors import LeaseLost, NotStorable, NotSupported, shown
 from actors.options import OptionError, checked, count, seconds
 
 if TYPE_CHECKING:
-    from actors.jobs.engine import Engine
+    from actors.jobs.engine import Engine  # noqa: TC004 - attrs does not resolve it
 
 __all__ = ["MAX_BYTES", "Job", "Lease", "NewJob", "decode", "encode"]
 
@@ -42,7 +42,7 @@ def encode(variables: object, what: str, limit: int = MAX_BYTES) -> str:
     """
     if not isinstance(variables, Mapping):
         raise NotStorable(
-            f"{what} must be a mapping of names to values, not {_short(shown(cast(object, variables)))}"
+            f"{what} must be a mapping of names to values, not {_short(shown(variables))}"
         )
     named = dict(cast("Mapping[object, object]", variables))
     for name in named:

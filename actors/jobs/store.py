@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, cast
-
-import attrs
+from typing import Any, Final
 
 from actors.errors import LeaseLost, NotStorable
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
@@ -26,7 +24,9 @@ Prepared = tuple[NewJob, str]
 
 def prepare(jobs: Iterable[NewJob], limit: int) -> list[Prepared]:
     """The jobs with their variables as text. Raises `NotStorable` before anything was done."""
-    return [(job, encode(job.variables, f"the variables of a {job.type!r} job", limit)) for job in jobs]
+    return [
+        (job, encode(job.variables, f"the variables of a {job.type!r} job", limit)) for job in jobs
+    ]
 
 
 def enqueue(db: sqlite3.Connection, now: float, jobs: Iterable[Prepared]) -> list[Enqueued]:
@@ -84,7 +84,9 @@ def exchange(
     claim: Claim | None,
 ) -> Exchange:
     """Settle, then claim."""
-    refused = frozenset(lease for lease, outcome in settlements if not _settle(db, now, lease, outcome))
+    refused = frozenset(
+        lease for lease, outcome in settlements if not _settle(db, now, lease, outcome)
+    )
     if claim is None:
         return Exchange(refused=refused)
     jobs, poisoned = _claim(db, now, name, claim)
@@ -154,9 +156,7 @@ def set_aside(db: sqlite3.Connection, now: float, row: sqlite3.Row, reason: str)
 
 
 _ORDER: Final = "ORDER BY priority DESC, due_at, id LIMIT ?"
-_COLUMNS: Final = (
-    "id, type, priority, due_at, worker, claims, retries, attempt, deliveries, snoozes, idempotency_key"
-)
+_COLUMNS: Final = "id, type, priority, due_at, worker, claims, retries, attempt, deliveries, snoozes, idempotency_key"
 
 
 def _claim(
@@ -186,7 +186,8 @@ def _claim(
                 whole = db.execute("SELECT * FROM jobs WHERE id = ?", (row["id"],)).fetchone()
                 poisoned.append(set_aside(db, now, whole, reason))
                 db.execute(
-                    "UPDATE jobs SET state = 'incident', error = ? WHERE id = ?", (reason, row["id"])
+                    "UPDATE jobs SET state = 'incident', error = ? WHERE id = ?",
+                    (reason, row["id"]),
                 )
     return jobs, poisoned
 
@@ -203,12 +204,10 @@ def _allowed(db: sqlite3.Connection, now: float, claim: Claim) -> int:
         "SELECT count(*) FROM jobs WHERE type = ? AND state = 'active' AND lease_until > ?",
         (claim.type, now),
     ).fetchone()
-    return min(claim.most, max(0, row["most"] - active))
+    return min(claim.most, max(0, int(row["most"] - active)))
 
 
-def _candidates(
-    db: sqlite3.Connection, now: float, claim: Claim, most: int
-) -> list[sqlite3.Row]:
+def _candidates(db: sqlite3.Connection, now: float, claim: Claim, most: int) -> list[sqlite3.Row]:
     columns, values = _COLUMNS, list[object]()
     if claim.fetch is None:
         columns += ", variables"
@@ -233,9 +232,7 @@ def _candidates(
     return both[:most]
 
 
-def _hand_out(
-    db: sqlite3.Connection, now: float, name: str, claim: Claim, row: sqlite3.Row
-) -> Job:
+def _hand_out(db: sqlite3.Connection, now: float, name: str, claim: Claim, row: sqlite3.Row) -> Job:
     key, claims = str(row["id"]), row["claims"] + 1
     job = Job(
         key=key,
@@ -272,10 +269,10 @@ def _variables(row: sqlite3.Row, claim: Claim) -> dict[str, Any]:
 def _next_in(db: sqlite3.Connection, now: float, job_type: str) -> float | None:
     """Seconds until a job falls due or a lease runs out."""
     times = [
-        db.execute(query, (job_type,)).fetchone()[0]
-        for query in (
-            "SELECT min(due_at) FROM jobs WHERE type = ? AND state = 'scheduled'",
-            "SELECT min(lease_until) FROM jobs WHERE type = ? AND state = 'active'",
+        db.execute(query, (job_type, now)).fetchone()[0]
+        for query in (  # what was due before and was not handed out is held back by a pause or a limit
+            "SELECT min(due_at) FROM jobs WHERE type = ? AND state = 'scheduled' AND due_at > ?",
+            "SELECT min(lease_until) FROM jobs WHERE type = ? AND state = 'active' AND lease_until > ?",
         )
     ]
     known = [time for time in times if time is not None]
@@ -311,10 +308,3 @@ def transact(
     text = "{}" if result is None else encode(result, "what the transaction returned", limit)
     _settle(db, now, lease, Completed(text))
     return result
-
-
-def with_engine(found: Exchange, engine: object) -> Exchange:
-    """The same, its jobs knowing whom they came from."""
-    for job in found.jobs:
-        job.engine = cast(Any, engine)
-    return attrs.evolve(found)

@@ -360,7 +360,7 @@ class CircuitBreaker(Guard["_Ticket"]):
         # calls that take longer than their lease could never close the breaker.
         self._trials.discard(ticket)
         slow = self.policy.slow_after is not None and now - ticket.started >= self.policy.slow_after
-        self._window.add(outcome, now, slow=slow and outcome is not Outcome.NEUTRAL)
+        self._window.add(outcome, now, slow=slow)
         hint = retry_after(error) if error is not None and outcome is Outcome.FAILURE else None
         if self._state is BreakerState.HALF_OPEN:
             self._judge_trial(outcome, slow, now, hint)

@@ -288,9 +288,9 @@ class Dependency:
         kwargs: dict[str, Any],
     ) -> T:
         end = until if self.timeout is None else min(until, trio.current_time() + self.timeout)
-        if trio.current_effective_deadline() <= end:
-            # The caller's deadline is nearer, or there is none at all: a scope of our own would change nothing.
+        if end == inf:
             return await fn(*args, **kwargs)
+        # Also if the caller's deadline is nearer: it may be moved on meanwhile, as that of a renewed lease is.
         with trio.CancelScope(deadline=end):
             return await fn(*args, **kwargs)
         if end == until and self.total is not None:

@@ -51,7 +51,8 @@ def verdict(row: Row, figure: float) -> str:
         return ""
     if row.reached(figure):
         return "reached"
-    return f"**missed** by {row.missed_by(figure):.0%}"
+    share = row.missed_by(figure)
+    return f"**missed** by {share:.0%}" if share >= 0.005 else "**missed** by a hair"
 
 
 def spread_of(values: Sequence[float], unit: str) -> str:

@@ -169,7 +169,7 @@ async def test_one_trial_at_a_time(downstream: Downstream, till: Till) -> None:
 
     crowd = Worker("callers", partial(caller, stripe=stripe, till=till, told=told), replicas=8)
     tree = Supervisor("shop", [Worker("first", open_it, ready="signal"), crowd])
-    async with supervisor.running(tree, log=False) as pool:
+    async with supervisor.running(tree, log=False, wait_ready=False) as pool:
         events = pool.events(size=100_000)
         await watch(events, lambda seen: seen[-1].new == "half_open")
         await downstream.under_way.wait_value(1)
@@ -188,12 +188,20 @@ async def test_one_trial_at_a_time(downstream: Downstream, till: Till) -> None:
 
 async def test_a_hung_trial_does_not_wedge(downstream: Downstream, till: Till) -> None:
     """A trial that hangs for ever loses its place after its lease, and another one closes the breaker."""
+    # The first request opens it, and by then no other is under way; so what hangs is the trial.
     downstream.script.extend([busy(), hang])
     policy = BreakerPolicy(on=transient, failures=1, open_for=0.05)
     stripe = dependency(retry=NO_RETRY, breaker=policy, timeout=50.0)
-    async with supervisor.running(callers(stripe, till, [], 2), log=False) as pool:
-        events = pool.events(size=100_000)
-        changes = await watch(events, lambda seen: seen[-1].new == "closed")
+
+    async def open_it(ctx: Context) -> None:
+        with pytest.raises(httpx.HTTPStatusError):
+            await stripe.call(till.charge, 100)
+        ctx.started()
+
+    crowd = Worker("callers", partial(caller, stripe=stripe, till=till, told=[]), replicas=2)
+    tree = Supervisor("shop", [Worker("first", open_it, ready="signal"), crowd])
+    async with supervisor.running(tree, log=False, wait_ready=False) as pool:
+        changes = await watch(pool.events(size=100_000), lambda seen: seen[-1].new == "closed")
 
         assert states(changes) == ["open", "half_open", "closed"]
         assert downstream.under_way.value >= 1

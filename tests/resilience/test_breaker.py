@@ -88,6 +88,16 @@ def test_b14_a_window_agrees_with_a_recount(steps):
     assert window.counts(now + 10.001).calls == 0
 
 
+def test_b14_the_window_ends_at_its_edge():
+    """B14: a result counts until it is as old as the window, and in that instant no more."""
+    window = Window(10.0, None)
+    window.add(Outcome.FAILURE, 0.0, slow=True)
+    window.add(Outcome.NEUTRAL, 0.0, slow=True)
+
+    assert (window.counts(9.999).failures, window.counts(9.999).slow) == (1, 1)
+    assert window.counts(10.0).calls == window.counts(10.0).slow == 0
+
+
 @pytest.mark.parametrize("calls", [None, 50])
 def test_b14_good_days_cost_no_memory(calls):
     """B14: a year of successes leaves one window of slices, though nobody asks for the counts."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 import trio
 
@@ -99,6 +101,15 @@ async def test_a_limit_of_nothing_pauses(autojump_clock):
         bulkhead.resize(1)
         await trio.sleep(1)
         assert script.times == [5]
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.5])
+@pytest.mark.parametrize("n", [1024, 1100, 10**6])
+def test_late_waits_are_the_cap(n, jitter):
+    """App-vNext/Polly#2163: the 1100th wait is the cap, spread below it, and neither negative nor an overflow."""
+    wait = Backoff(1, 2, 60, jitter=jitter).delay(n, Random(1))
+
+    assert 60 * (1 - jitter) / (1 + jitter) <= wait <= 60
 
 
 async def test_a_quiet_caller_may_retry(autojump_clock):

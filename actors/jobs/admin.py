@@ -1,0 +1,167 @@
+"""Admin: what operators do to the tables, as functions of an open transaction and the time.
+
+Floor: above store. The rule: an incident is resolved only into a job that can run (camunda/camunda#18110).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from actors.errors import NoRetriesLeft, NoSuchJob
+from actors.jobs.engine import EngineStatistics, JobInfo
+from actors.jobs.outcomes import State
+from actors.jobs.poison import PoisonJob
+
+__all__ = [
+    "cancel",
+    "drop",
+    "find",
+    "limit",
+    "pause",
+    "poison",
+    "prune",
+    "resolve",
+    "set_retries",
+    "statistics",
+]
+
+_UNFINISHED: Final = "id = ? AND finished_at IS NULL"
+
+
+def _number(key: str) -> int:
+    try:
+        return int(key)
+    except ValueError:
+        return 0
+
+
+def find(db: sqlite3.Connection, now: float, key: str) -> JobInfo:
+    """One job."""
+    row = db.execute("SELECT * FROM jobs WHERE id = ?", (_number(key),)).fetchone()
+    if row is None:
+        raise NoSuchJob(key, wanted="stored here")
+    due = row["state"] == State.SCHEDULED and row["due_at"] <= now
+    return JobInfo(
+        key=str(row["id"]),
+        type=row["type"],
+        state=State.READY if due else State(row["state"]),
+        retries=row["retries"],
+        attempt=row["attempt"],
+        deliveries=row["deliveries"],
+        snoozes=row["snoozes"],
+        priority=row["priority"],
+        due_in=row["due_at"] - now,
+        worker=row["worker"],
+        variables=row["variables"],
+        result=row["result"],
+        error=row["error"],
+        error_code=row["error_code"],
+    )
+
+
+def cancel(db: sqlite3.Connection, now: float, key: str) -> str | None:
+    """End an unfinished job. Returns its type if it was one."""
+    row = db.execute(
+        f"UPDATE jobs SET state = 'cancelled', finished_at = ? WHERE {_UNFINISHED} RETURNING type",
+        (now, _number(key)),
+    ).fetchone()
+    db.execute("DELETE FROM poison_jobs WHERE job_id = ?", (_number(key),))
+    return None if row is None else str(row[0])
+
+
+def set_retries(db: sqlite3.Connection, key: str, retries: int) -> None:
+    """Set what is left of an unfinished job's retries."""
+    query = f"UPDATE jobs SET retries = ? WHERE {_UNFINISHED}"
+    if not db.execute(query, (retries, _number(key))).rowcount:
+        raise NoSuchJob(key, wanted="unfinished")
+
+
+def resolve(db: sqlite3.Connection, now: float, key: str, retries: int | None) -> str:
+    """Make an incident ready to run. Returns its type."""
+    row = db.execute(
+        "SELECT type, retries FROM jobs WHERE id = ? AND state = 'incident'", (_number(key),)
+    ).fetchone()
+    if row is None:
+        raise NoSuchJob(key, wanted="an incident")
+    left = row["retries"] if retries is None else retries
+    if left < 1:
+        raise NoRetriesLeft(key)
+    db.execute(
+        "UPDATE jobs SET state = 'ready', due_at = ?, retries = ?, deliveries = 0 WHERE id = ?",
+        (now, left, _number(key)),
+    )
+    db.execute("DELETE FROM poison_jobs WHERE job_id = ?", (_number(key),))
+    return str(row["type"])
+
+
+def drop(db: sqlite3.Connection, now: float, key: str) -> None:
+    """Cancel an incident."""
+    row = db.execute(
+        "SELECT 1 FROM jobs WHERE id = ? AND state = 'incident'", (_number(key),)
+    ).fetchone()
+    if row is None:
+        raise NoSuchJob(key, wanted="an incident")
+    cancel(db, now, key)
+
+
+def poison(db: sqlite3.Connection, job_type: str | None, most: int) -> tuple[PoisonJob, ...]:
+    """What was set aside, oldest first."""
+    rows = db.execute(
+        "SELECT * FROM poison_jobs WHERE ? IS NULL OR type = ? ORDER BY at, job_id LIMIT ?",
+        (job_type, job_type, most),
+    )
+    return tuple(
+        PoisonJob(
+            key=str(row["job_id"]),
+            type=row["type"],
+            reason=row["reason"],
+            deliveries=row["deliveries"],
+            worker=row["worker"],
+            variables=row["variables"],
+            at=row["at"],
+        )
+        for row in rows
+    )
+
+
+def pause(db: sqlite3.Connection, job_type: str, paused: bool) -> None:
+    """Hand the type out no more, or again."""
+    db.execute(
+        "INSERT INTO job_types (type, paused) VALUES (?, ?)"
+        " ON CONFLICT (type) DO UPDATE SET paused = excluded.paused",
+        (job_type, int(paused)),
+    )
+
+
+def limit(db: sqlite3.Connection, job_type: str, most: int | None) -> None:
+    """Set how many of a type may be active at once."""
+    db.execute(
+        "INSERT INTO job_types (type, most) VALUES (?, ?)"
+        " ON CONFLICT (type) DO UPDATE SET most = excluded.most",
+        (job_type, most),
+    )
+
+
+def prune(db: sqlite3.Connection, now: float, older_than: float) -> int:
+    """Delete what was finished longer ago than that."""
+    return db.execute(
+        "DELETE FROM jobs WHERE finished_at IS NOT NULL AND finished_at < ?", (now - older_than,)
+    ).rowcount
+
+
+def statistics(db: sqlite3.Connection, name: str) -> EngineStatistics:
+    """Counts by type and state."""
+    jobs: dict[str, dict[str, int]] = {}
+    for job_type, state, count in db.execute(
+        "SELECT type, state, count(*) FROM jobs GROUP BY type, state ORDER BY type, state"
+    ):
+        jobs.setdefault(job_type, {})[state] = count
+    types = db.execute("SELECT type, paused, most FROM job_types").fetchall()
+    return EngineStatistics(
+        name=name,
+        jobs=jobs,
+        poison=db.execute("SELECT count(*) FROM poison_jobs").fetchone()[0],
+        paused=frozenset(row["type"] for row in types if row["paused"]),
+        limits={row["type"]: row["most"] for row in types if row["most"] is not None},
+    )

@@ -1,0 +1,231 @@
+"""Database: one SQLite connection on one thread of its own, for Trio.
+
+Floor: the lowest of this room. Theory:
+
+* The unit of work is a function of the connection, run whole on the thread: no two transactions interleave, and none is ever
+  left half done by a cancellation, which could only come between statements.
+* What tasks have asked for while the thread was busy is one commit (group commit), each function in a savepoint of its own, so
+  that one which fails takes nothing else with it.
+* A write that has begun is waited for, whatever happens; one that has not is withdrawn. A read is interrupted.
+* The thread is a daemon: a database that nobody closed does not keep the process.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+import attrs
+import outcome
+import trio
+
+__all__ = ["Database", "Inline", "Runner", "connect"]
+
+T = TypeVar("T")
+_GROUP: Final = 100
+"""Writes in one commit at most."""
+
+
+class Runner(Protocol):
+    """Runs functions on a connection."""
+
+    async def write(self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `fn(connection)` in a transaction that has the write lock, and commit."""
+        ...
+
+    async def read(self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `fn(connection)`, which only reads."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection; what was asked for before is done first."""
+
+
+def connect(path: str | Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
+    """Open a file (WAL) or `:memory:` for use by one thread at a time."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+    db.row_factory = sqlite3.Row
+    db.execute("PRAGMA journal_mode = WAL").fetchone()
+    db.execute(f"PRAGMA synchronous = {synchronous}")
+    return db
+
+
+class Inline:
+    """Runs at once, in the calling task: for a database in memory, which never keeps anybody waiting."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    async def write(self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        await trio.lowlevel.checkpoint()
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            result = fn(db)
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        db.execute("COMMIT")
+        return result
+
+    async def read(self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        await trio.lowlevel.checkpoint()
+        return fn(self._db)
+
+    async def aclose(self) -> None:
+        self._db.close()
+        await trio.lowlevel.checkpoint()
+
+
+@attrs.define(eq=False)
+class _Order:
+    fn: Callable[[sqlite3.Connection], Any]
+    write: bool
+    task: trio.lowlevel.Task
+    token: trio.lowlevel.TrioToken
+    begun: bool = False
+    raise_cancel: Callable[[], Any] | None = None
+    result: outcome.Outcome[Any] | None = None
+
+
+class Database:
+    """The connection and its thread."""
+
+    def __init__(self, db: sqlite3.Connection, name: str) -> None:
+        self._db = db
+        self._orders: deque[_Order] = deque()
+        self._lock = threading.Condition()
+        self._reading: _Order | None = None
+        self._closing = False
+        self._ended = trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        self.commits = 0
+        """Transactions so far; fewer than the writes they hold."""
+        self._thread = threading.Thread(target=self._run, name=f"sqlite {name}", daemon=True)
+        self._thread.start()
+
+    async def write(self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._ask(fn, write=True)
+
+    async def read(self, fn: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._ask(fn, write=False)
+
+    async def aclose(self) -> None:
+        with trio.CancelScope(shield=True):
+            with self._lock:
+                self._closing = True
+                self._lock.notify()
+            await self._ended.wait()
+
+    async def _ask(self, fn: Callable[[sqlite3.Connection], T], *, write: bool) -> T:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        order = _Order(fn, write, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())
+        with self._lock:
+            if self._closing:
+                raise trio.ClosedResourceError("this database was closed")
+            self._orders.append(order)
+            self._lock.notify()
+
+        def abort(raise_cancel: Callable[[], Any]) -> trio.lowlevel.Abort:
+            with self._lock:
+                if not order.begun:
+                    self._orders.remove(order)
+                    return trio.lowlevel.Abort.SUCCEEDED
+                order.raise_cancel = raise_cancel
+                if self._reading is order:
+                    self._db.interrupt()
+            return trio.lowlevel.Abort.FAILED
+
+        value: T = await trio.lowlevel.wait_task_rescheduled(abort)
+        return value
+
+    # -- on the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while orders := self._next():
+            if orders[0].write:
+                self._commit(orders)
+            else:
+                (order,) = orders
+                order.result = outcome.capture(order.fn, self._db)
+                with self._lock:
+                    self._reading = None
+            _deliver(orders)
+        self._db.close()
+        try:
+            self._token.run_sync_soon(self._ended.set)
+        except trio.RunFinishedError:
+            pass
+
+    def _next(self) -> list[_Order]:
+        """A read, or the writes before the next read; nothing when it is over."""
+        with self._lock:
+            while not self._orders and not self._closing:
+                self._lock.wait()
+            orders: list[_Order] = []
+            while self._orders and len(orders) < _GROUP:
+                order = self._orders[0]
+                if orders and not (order.write and orders[0].write):
+                    break
+                self._orders.popleft().begun = True
+                orders.append(order)
+                if not order.write:
+                    self._reading = order
+                    break
+            return orders
+
+    def _commit(self, orders: list[_Order]) -> None:
+        db, alone = self._db, len(orders) == 1
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            for order in orders:
+                order.result = (
+                    outcome.capture(order.fn, db) if alone else _in_savepoint(db, order.fn)
+                )
+            failed = alone and isinstance(orders[0].result, outcome.Error)
+            db.execute("ROLLBACK" if failed else "COMMIT")
+            self.commits += 1
+        except Exception as error:
+            # The lock was not to be had, or the disk is full: nothing of this group was written.
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            for order in orders:
+                if not isinstance(order.result, outcome.Error):
+                    order.result = outcome.Error(error)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closing else "open"
+        return f"<Database {state}, {len(self._orders)} waiting, {self.commits} commits>"
+
+
+def _in_savepoint(
+    db: sqlite3.Connection, fn: Callable[[sqlite3.Connection], Any]
+) -> outcome.Outcome[Any]:
+    db.execute("SAVEPOINT one")
+    result: outcome.Outcome[Any] = outcome.capture(fn, db)
+    if isinstance(result, outcome.Error):
+        db.execute("ROLLBACK TO one")
+    db.execute("RELEASE one")
+    return result
+
+
+def _deliver(orders: list[_Order]) -> None:
+    """Hand the results to the tasks that wait, all of one run in one step."""
+
+    def wake() -> None:
+        for order in orders:
+            result = order.result
+            assert result is not None
+            # A write is done or not done whoever was cancelled meanwhile: its caller hears which.
+            if order.raise_cancel is not None and not order.write:
+                result = outcome.capture(order.raise_cancel)
+            trio.lowlevel.reschedule(order.task, result)
+
+    try:
+        orders[0].token.run_sync_soon(wake)
+    except trio.RunFinishedError:
+        pass  # the run is over, and so are those who waited

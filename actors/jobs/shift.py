@@ -1,0 +1,414 @@
+"""Shift: one run of a job worker.
+
+Floor: above slot, signals and bell. Theory, with the faults of others that it answers:
+
+* One task, the desk, speaks with the engine: it sends all outcomes there are and asks for as many jobs as there is room for,
+  in one exchange, as soon as there is an outcome, a free place and work, or the time for a look. While one exchange is on its
+  way the next batch gathers, so the size of batches follows the load and nothing waits for a timer.
+* An exchange is shielded, with a short deadline of its own: were a claim cancelled, jobs would be claimed and nobody know it.
+* All leases are renewed in one call each third of their length, until the last outcome is told, so also while the worker
+  drains (kagkarlsson/db-scheduler#365). A handler's cancel scope ends with its lease, so no clock is asked twice.
+* A stop ends the intake, gives back what has not begun, lets the rest end within the grace, cancels it and gives it back with
+  its attempt restored (riverqueue/river#1290). Whatever ends the run, two more seconds are for telling outcomes.
+* A job that goes down with its worker keeps its count of deliveries, so that one which always does so ends as poison.
+* An engine that fails is asked again with a growing wait, and nothing here ends: leases and handlers go on as long as they can.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from actors.context import Context
+from actors.jobs.bell import Bell
+from actors.jobs.engine import Claim, Engine, Exchange, Settlement
+from actors.jobs.job import Job, Lease
+from actors.jobs.outcomes import (
+    Outcome,
+    PutBack,
+    Why,
+    label,
+    outcome_of_error,
+    outcome_of_result,
+)
+from actors.jobs.signals import (
+    EngineFailing,
+    EngineRecovered,
+    IntakePaused,
+    IntakeResumed,
+    JobDuplicate,
+    JobIncident,
+    JobSettled,
+    LeaseGone,
+)
+from actors.jobs.slot import Book, Slot
+from actors.resilience.backoff import Backoff
+from actors.resilience.breaker_policy import BreakerState
+
+if TYPE_CHECKING:
+    from actors.jobs.worker import JobWorker
+
+__all__ = ["Shift"]
+
+HANDLED: Final = "wf_worker_jobs_handled_total"
+_LAST_WORDS: Final = 2.0
+"""Seconds for giving back what a cancelled run still held."""
+_ENGINE_DOWN: Final = Backoff(initial=0.1, factor=2.0, maximum=5.0, jitter=0.2)
+
+
+class Shift:
+    """What one run of a `JobWorker` does."""
+
+    def __init__(self, spec: JobWorker, engine: Engine, ctx: Context) -> None:
+        self.spec = spec
+        self.engine = engine
+        self.ctx = ctx
+        self.book = Book()
+        self.bell = Bell()
+        self.look_at = -inf  # when to ask for jobs again, if nobody tells us earlier
+        self.stopping = False
+        self.failures = 0  # of the engine, in a row
+        self.closed_by = ""  # the dependency whose breaker keeps the intake closed
+        self.name = f"{ctx.path}#{ctx.run}.{spec.random.getrandbits(32):08x}"
+        self.low = max(spec.concurrency - 1, spec.held // 2)
+        self.nursery: trio.Nursery | None = None
+        self.pausing: trio.CancelScope | None = None
+
+    async def work(self) -> None:
+        """Until a stop is asked for and all is settled."""
+        unlisten = self.engine.listen(self.spec.type, self._work_came)
+        try:
+            with self.ctx.busy():  # a stop is ours to carry out
+                try:
+                    async with trio.open_nursery() as self.nursery:
+                        self.nursery.start_soon(self._await_stop)
+                        self.nursery.start_soon(self._keep_leases)
+                        await self._desk()
+                        self.nursery.cancel_scope.cancel(reason="all jobs are settled")
+                finally:
+                    await self._settle_the_rest()
+        finally:
+            unlisten()
+
+    # -- the desk --------------------------------------------------------------------------------
+
+    async def _desk(self) -> None:
+        book, spec = self.book, self.spec
+        while True:
+            if self.ctx.beat_at is not None:
+                self.ctx.heartbeat()
+            room, now = self._room(), trio.current_time()
+            if book.ended or (room and len(book) <= self.low and now >= self.look_at):
+                if not await self._exchange(room):
+                    await self._wait_for_engine()
+                continue
+            if self.stopping and not book:
+                return
+            until = self.look_at if room and len(book) <= self.low else inf
+            if self.closed_by:
+                until = min(until, self._admits_at(now))
+            beat = inf if self.ctx.beat_at is None else now + spec.poll
+            await self.bell.wait(min(until, beat))
+
+    def _room(self) -> int:
+        """How many jobs to ask for."""
+        if self.stopping:
+            return 0
+        room, closed_by = self.spec.held - len(self.book) + len(self.book.ended), ""
+        for dependency in self.spec.requires:
+            breaker = dependency.guards().breaker
+            if breaker is not None and not breaker.admits:
+                closed_by, room = dependency.name, 0
+                break
+            if breaker is not None and breaker.state is BreakerState.HALF_OPEN:
+                room = min(room, 1)  # a trial, not a crowd that would be refused
+                if len(self.book) > len(self.book.ended):
+                    room = 0
+        if closed_by != self.closed_by:
+            self.closed_by = closed_by
+            if closed_by:
+                self._emit(IntakePaused, type=self.spec.type, dependency=closed_by)
+            else:
+                self._emit(IntakeResumed, type=self.spec.type)
+        return room
+
+    def _admits_at(self, now: float) -> float:
+        waits = [
+            breaker.statistics().retry_after
+            for dependency in self.spec.requires
+            if (breaker := dependency.guards().breaker) is not None
+        ]
+        return now + max([wait for wait in waits if wait > 0], default=self.spec.poll)
+
+    async def _exchange(self, room: int) -> bool:
+        """Tell all outcomes and take up to `room` jobs. False if the engine failed."""
+        spec, book = self.spec, self.book
+        told = book.ended
+        book.ended = []
+        gone = [slot for slot in told if slot.lost]
+        told = [slot for slot in told if not slot.lost]
+        for slot in gone:
+            book.release(slot)
+            self._count(slot.job, "superseded", "its lease was lost")
+        claim = None
+        if room:
+            claim = Claim(
+                type=spec.type,
+                most=room,
+                lease=spec.timeout,
+                worker=self.name,
+                max_deliveries=spec.max_deliveries,
+                fetch=spec.fetch_variables,
+            )
+        if not told and claim is None:
+            return True
+        sent = trio.current_time()
+        settlements = [
+            Settlement(slot.job.lease, slot.outcome) for slot in told if slot.outcome is not None
+        ]
+        try:
+            found = await self._shielded(settlements, claim)
+        except Exception as error:
+            book.ended = told + book.ended
+            self._engine_failed(error)
+            return False
+        self._engine_works()
+        for slot in told:
+            book.release(slot)
+            self._report(slot, refused=slot.job.lease in found.refused)
+        if claim is not None:
+            self._took(found, claim, sent)
+        return True
+
+    async def _shielded(self, settlements: list[Settlement], claim: Claim | None) -> Exchange:
+        limit = self.spec.claim_timeout
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + limit):
+            return await self.engine.exchange(settlements, claim)
+        raise trio.TooSlowError(f"no answer within {limit:g} s")
+
+    def _took(self, found: Exchange, claim: Claim, sent: float) -> None:
+        spec, book = self.spec, self.book
+        if len(found.jobs) == claim.most:
+            self.look_at = -inf  # there may be more
+        else:
+            wait = spec.poll * spec.random.uniform(0.9, 1.1)
+            if found.next_in is not None:
+                wait = min(wait, found.next_in)
+            self.look_at = trio.current_time() + wait
+        for poison in found.poisoned:
+            self._incident(poison.key, poison.type, poison.reason, poison=True)
+            self._tally("poisoned")
+        until = sent + spec.timeout
+        for job in found.jobs:
+            mine = book.slots.get(job.key)
+            if mine is None:
+                book.take(Slot(job, until))
+                continue
+            self._emit(JobDuplicate, job=job.key, type=job.type)
+            # Ours is the newest claim again: the run that is under way goes on under it.
+            mine.job.lease, mine.job.deadline = job.lease, job.deadline
+            if not mine.lost:
+                mine.renewed(until)
+        self._start()
+
+    def _start(self) -> None:
+        """Put waiting jobs on free places."""
+        book, now = self.book, trio.current_time()
+        while book.waiting and (self.stopping or book.running < self.spec.concurrency):
+            slot = book.waiting.popleft()
+            if slot.lost or now >= slot.until:
+                book.release(
+                    slot
+                )  # it waited here for longer than it was ours: somebody else may have it
+                self._count(slot.job, "expired", "its lease ran out before there was a place")
+            elif self.stopping:
+                book.end(slot, PutBack(Why.INTERRUPTED, "stopped before it began"))
+            else:
+                assert self.nursery is not None
+                book.running += 1
+                self.nursery.start_soon(self._handle, slot, name=f"job {slot.job.key}")
+
+    def _work_came(self) -> None:
+        self.look_at = -inf
+        self.bell.ring()
+
+    # -- one job ---------------------------------------------------------------------------------
+
+    async def _handle(self, slot: Slot) -> None:
+        job, spec = slot.job, self.spec
+        outcome: Outcome | None = None
+        try:
+            with trio.CancelScope(deadline=slot.until) as slot.scope:
+                if slot.lost:
+                    slot.lose()
+                try:
+                    outcome = outcome_of_result(
+                        await spec.handler(job, self.ctx), self.engine.max_bytes
+                    )
+                except Exception as error:
+                    outcome = self._outcome_of(error, job)
+            if outcome is None and (slot.lost or trio.current_time() >= slot.until):
+                self._lost(slot)
+        finally:
+            slot.scope = None
+            self.book.running -= 1
+            self._ended(slot, outcome)
+
+    def _ended(self, slot: Slot, outcome: Outcome | None) -> None:
+        if trio.current_effective_deadline() == -inf:
+            self.stopping = True  # the run is being torn down: nothing else begins
+        if slot.job.completed:
+            # Its own transaction has completed it: whatever came after changes nothing.
+            self.book.release(slot)
+            self._count(slot.job, "completed", "")
+        else:
+            self.book.end(slot, outcome or self._given_back())
+        self._start()
+        self.bell.ring()
+
+    def _given_back(self) -> Outcome:
+        if self.ctx.stopping:
+            return PutBack(Why.INTERRUPTED, "its worker was stopped")
+        return PutBack(Why.CRASHED, "its worker failed")  # perhaps because of this very job
+
+    def _outcome_of(self, error: Exception, job: Job) -> Outcome:
+        return outcome_of_error(
+            error,
+            job,
+            backoff=self.spec.backoff,
+            random=self.spec.random,
+            now=datetime.now(UTC),
+            limit=self.engine.max_bytes,
+        )
+
+    def _lost(self, slot: Slot) -> None:
+        slot.lost = True
+        self._emit(LeaseGone, job=slot.job.key, type=slot.job.type)
+
+    # -- leases ----------------------------------------------------------------------------------
+
+    async def _keep_leases(self) -> None:
+        if not self.spec.renew:
+            return
+        every = self.spec.timeout / 3
+        due = trio.current_time() + every
+        while True:
+            await trio.sleep_until(due)
+            due = max(due + every, trio.current_time())
+            await self._renew()
+
+    async def _renew(self) -> None:
+        slots = {slot.job.lease: slot for slot in self.book.slots.values() if not slot.lost}
+        if not slots:
+            return
+        sent = trio.current_time()
+        try:
+            with trio.CancelScope(shield=True, deadline=sent + self.spec.claim_timeout):
+                self._renewed(slots, await self.engine.extend(list(slots), self.spec.timeout), sent)
+        except Exception as error:
+            # The next call may come through before the leases end; if none does, their scopes end the handlers.
+            self._engine_failed(error)
+
+    def _renewed(self, slots: dict[Lease, Slot], lost: frozenset[Lease], sent: float) -> None:
+        for lease, slot in slots.items():
+            if self.book.slots.get(slot.job.key) is not slot or slot.job.lease != lease:
+                continue  # settled, or claimed anew, in the meantime
+            if lease in lost and not slot.job.completed:
+                slot.lose()
+            else:
+                slot.renewed(sent + self.spec.timeout)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    async def _await_stop(self) -> None:
+        while await self.ctx.sleep(inf):
+            pass
+        self.stopping = True
+        self._start()
+        self.bell.ring()
+        if self.pausing is not None:
+            self.pausing.cancel(reason="a stop was asked for")
+        now, deadline = trio.current_time(), self.ctx.host.stop_deadline()
+        grace = self.spec.grace
+        end = now + 0.9 * (deadline - now) if grace is None else now + grace
+        if end < inf:
+            await trio.sleep_until(end)
+            for slot in self.book.slots.values():
+                if slot.scope is not None:
+                    slot.scope.cancel(reason="its worker is being stopped")
+
+    async def _settle_the_rest(self) -> None:
+        """Give back what is still in hand, however the run ends."""
+        self.stopping = True
+        book = self.book
+        while book.waiting:
+            slot = book.waiting.popleft()
+            book.end(slot, PutBack(Why.INTERRUPTED, "stopped before it began"))
+        if not book.ended:
+            return
+        limit = min(self.spec.claim_timeout, _LAST_WORDS)
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + limit):
+            while not await self._exchange(0):
+                await self._wait_for_engine()
+
+    # -- the engine ------------------------------------------------------------------------------
+
+    def _engine_failed(self, error: Exception) -> None:
+        self.failures += 1
+        if self.failures == 1:
+            wait = _ENGINE_DOWN.base(1)
+            self._emit(EngineFailing, engine=self.engine.name, error=error, retry_in=wait)
+
+    def _engine_works(self) -> None:
+        if self.failures:
+            self.failures = 0
+            self._emit(EngineRecovered, engine=self.engine.name)
+
+    async def _wait_for_engine(self) -> None:
+        with trio.CancelScope() as self.pausing:
+            await trio.sleep(_ENGINE_DOWN.delay(max(self.failures, 1), self.spec.random))
+        self.pausing = None
+
+    # -- telling ---------------------------------------------------------------------------------
+
+    def _report(self, slot: Slot, *, refused: bool) -> None:
+        outcome, job = slot.outcome, slot.job
+        assert outcome is not None
+        word, reason = label(outcome), getattr(outcome, "reason", "")
+        if refused:
+            self._count(job, "superseded", "somebody else has it, or it was cancelled")
+            return
+        self._count(job, word, reason)
+        if word in ("incident", "poisoned"):
+            self._incident(job.key, job.type, reason, poison=word == "poisoned")
+
+    def _incident(self, key: str, job_type: str, reason: str, *, poison: bool) -> None:
+        self._emit(JobIncident, job=key, type=job_type, reason=reason, poison=poison)
+
+    def _count(self, job: Job, word: str, reason: str) -> None:
+        self._tally(word)
+        events = self.ctx.mailbox.office.events
+        if events.on:
+            self._emit(
+                JobSettled,
+                job=job.key,
+                type=job.type,
+                outcome=word,
+                attempt=job.attempt,
+                reason=reason,
+            )
+        else:
+            events.seq += 1
+
+    def _tally(self, word: str) -> None:
+        counts, key = self.ctx.mailbox.office.counts, (HANDLED, self.spec.type, word)
+        counts[key] = counts.get(key, 0) + 1
+
+    def _emit(self, event: Any, **fields: Any) -> None:
+        self.ctx.mailbox.office.events.emit(event, self.ctx.path, self.ctx.run, **fields)
+
+    def __repr__(self) -> str:
+        return f"<Shift of {self.name}: {self.book!r}{' stopping' if self.stopping else ''}>"

@@ -1,0 +1,82 @@
+"""Slot: one job held by a worker, and the book of all that it holds.
+
+Floor: above job and outcomes. The rules: a slot is one object, taken when the job comes and released once, when the engine
+has answered for it (camunda/camunda#60559: places counted in two ways leak until a worker has none). Its deadline is counted
+by the monotonic clock from when the claim was sent, which is earlier, so safer, than when it was answered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import attrs
+import trio
+
+from actors.jobs.job import Job
+from actors.jobs.outcomes import Outcome
+
+__all__ = ["Book", "Slot"]
+
+
+@attrs.define(eq=False)
+class Slot:
+    """One held job."""
+
+    job: Job
+    until: float
+    """When the lease runs out as far as is known here, in Trio's time."""
+    scope: trio.CancelScope | None = None
+    """Of its handler, while that runs."""
+    lost: bool = False
+    """True once its lease is known to be gone: nothing is written for it any more."""
+    outcome: Outcome | None = None
+    """What became of it, until the engine has been told."""
+
+    def renewed(self, until: float) -> None:
+        """Its lease goes on until then."""
+        self.until = until
+        if self.scope is not None:
+            self.scope.deadline = until
+
+    def lose(self) -> None:
+        """Its lease is gone."""
+        self.lost = True
+        if self.scope is not None:
+            self.scope.cancel(reason="the lease of the job was lost")
+
+
+class Book:
+    """The jobs in hand: waiting for a place, running, or with an outcome that the engine does not know yet."""
+
+    def __init__(self) -> None:
+        self.slots: dict[str, Slot] = {}
+        """All, by key."""
+        self.waiting: deque[Slot] = deque()
+        self.running = 0
+        self.ended: list[Slot] = []
+        """Those whose outcome is to be told."""
+
+    def take(self, slot: Slot) -> None:
+        """A job came."""
+        self.slots[slot.job.key] = slot
+        self.waiting.append(slot)
+
+    def end(self, slot: Slot, outcome: Outcome) -> None:
+        """It has an outcome; it stays in hand, and its lease is kept, until the engine knows."""
+        slot.outcome = outcome
+        self.ended.append(slot)
+
+    def release(self, slot: Slot) -> None:
+        """It is out of our hands."""
+        if self.slots.get(slot.job.key) is not slot:
+            raise AssertionError(f"the slot of job {slot.job.key} was released twice")
+        del self.slots[slot.job.key]
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Book of {len(self.slots)}: {len(self.waiting)} waiting, {self.running} running,"
+            f" {len(self.ended)} ended>"
+        )

@@ -1,0 +1,249 @@
+"""The SQL engines: one in memory, for tests and for work that may be forgotten, and one in an SQLite file.
+
+Floor: above store, admin and database. Both are the same statements; they differ in who runs them and by which clock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import trio
+
+from actors.jobs import admin, store
+from actors.jobs.database import Database, Inline, Runner, connect
+from actors.jobs.engine import (
+    Claim,
+    Engine,
+    EngineStatistics,
+    Enqueued,
+    Exchange,
+    Fired,
+    JobInfo,
+    Settlement,
+)
+from actors.jobs.job import MAX_BYTES, Lease, NewJob
+from actors.jobs.outcomes import Failed, PutBack
+from actors.jobs.poison import PoisonJob
+from actors.jobs.schema import migrate
+
+__all__ = ["MemoryEngine", "SQLiteEngine", "open_sqlite"]
+
+T = TypeVar("T")
+
+
+class SQLEngine(Engine):
+    """What both have in common."""
+
+    def __init__(
+        self, runner: Runner, *, name: str, clock: Callable[[], float], max_bytes: int = MAX_BYTES
+    ) -> None:
+        self.name = name
+        self.max_bytes = max_bytes
+        self._runner = runner
+        self._clock = clock
+        self._listeners: dict[str, list[Callable[[], object]]] = {}
+
+    # -- transactions of one's own ---------------------------------------------------------------
+
+    async def run(self, fn: Callable[..., T], *args: object) -> T:
+        """Run `fn(connection, *args)` in a transaction of this database, and commit it.
+
+        With `enqueue_in` inside, a job is there if and only if what `fn` wrote is.
+        """
+        return await self._runner.write(lambda db: fn(db, *args))
+
+    def enqueue_in(self, connection: sqlite3.Connection, *jobs: NewJob) -> list[Enqueued]:
+        """Enqueue within a transaction that the caller has open and will commit: in `run`, or on a connection of its own.
+
+        Workers of this process learn of it at their next poll, or when `wake` is called after the commit.
+        """
+        found = store.prepare(jobs, self.max_bytes)
+        return store.enqueue(connection, self._clock(), found)
+
+    def wake(self, *job_types: str) -> None:
+        """Say that there may be work of these types."""
+        for job_type in job_types:
+            for ring in tuple(self._listeners.get(job_type, ())):
+                ring()
+
+    # -- putting jobs in -------------------------------------------------------------------------
+
+    async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
+        found = store.prepare(jobs, self.max_bytes)
+        done = await self._write(store.enqueue, found)
+        self.wake(*{job.type for job, _ in found})
+        return done
+
+    async def fire(self, schedule: str, every: float, offset: float, job: NewJob) -> Fired:
+        (prepared,) = store.prepare([job], self.max_bytes)
+        fired = await self._write(store.fire, schedule, every, offset, prepared)
+        if fired.key is not None:
+            self.wake(job.type)
+        return fired
+
+    # -- for workers -----------------------------------------------------------------------------
+
+    async def exchange(
+        self, settlements: Sequence[Settlement] = (), claim: Claim | None = None
+    ) -> Exchange:
+        found = await self._write(store.exchange, self.name, tuple(settlements), claim)
+        for job in found.jobs:
+            job.engine = self
+        if any(isinstance(one.outcome, (Failed, PutBack)) for one in settlements):
+            # What was put back may be taken by anybody, as soon as it is due.
+            self.wake(*self._listeners)
+        return found
+
+    async def extend(self, leases: Sequence[Lease], seconds: float) -> frozenset[Lease]:
+        return await self._write(store.extend, tuple(leases), seconds)
+
+    def listen(self, job_type: str, ring: Callable[[], object]) -> Callable[[], None]:
+        rings = self._listeners.setdefault(job_type, [])
+        rings.append(ring)
+
+        def end() -> None:
+            if ring in rings:
+                rings.remove(ring)
+
+        return end
+
+    async def transact(self, lease: Lease, fn: Callable[..., Any], *args: object) -> Any:
+        return await self._write(store.transact, self.max_bytes, lease, fn, args)
+
+    # -- for operators ---------------------------------------------------------------------------
+
+    async def find(self, key: str) -> JobInfo:
+        return await self._runner.read(lambda db: admin.find(db, self._clock(), key))
+
+    async def cancel(self, key: str) -> bool:
+        return await self._write(admin.cancel, key) is not None
+
+    async def set_retries(self, key: str, retries: int) -> None:
+        if retries < 0:
+            raise ValueError(f"retries must be 0 or more, not {retries!r}")
+        await self._runner.write(lambda db: admin.set_retries(db, key, retries))
+
+    async def resolve(self, key: str, retries: int | None = None) -> None:
+        self.wake(await self._write(admin.resolve, key, retries))
+
+    async def poison(
+        self, job_type: str | None = None, *, most: int = 100
+    ) -> tuple[PoisonJob, ...]:
+        return await self._runner.read(lambda db: admin.poison(db, job_type, most))
+
+    async def drop(self, key: str) -> None:
+        await self._write(admin.drop, key)
+
+    async def pause(self, job_type: str) -> None:
+        await self._runner.write(lambda db: admin.pause(db, job_type, True))
+
+    async def resume(self, job_type: str) -> None:
+        await self._runner.write(lambda db: admin.pause(db, job_type, False))
+        self.wake(job_type)
+
+    async def limit(self, job_type: str, most: int | None) -> None:
+        if most is not None and most < 0:
+            raise ValueError(f"most must be 0 or more, or None, not {most!r}")
+        await self._runner.write(lambda db: admin.limit(db, job_type, most))
+        self.wake(job_type)
+
+    async def prune(self, older_than: float) -> int:
+        return await self._write(admin.prune, older_than)
+
+    async def statistics(self) -> EngineStatistics:
+        return await self._runner.read(lambda db: admin.statistics(db, self.name))
+
+    async def _write(self, fn: Callable[..., T], *args: object) -> T:
+        # The time is read inside, when the lock is held: it may have taken a while to get it.
+        return await self._runner.write(lambda db: fn(db, self._clock(), *args))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+class MemoryEngine(SQLEngine):
+    """Jobs in memory, gone with the process. It runs in the calling task, so virtual time works with it.
+
+    Args:
+        name: in idempotency keys.
+        clock: seconds; Trio's clock if not given.
+        max_bytes: the longest JSON text of variables.
+    """
+
+    def __init__(
+        self,
+        name: str = "memory",
+        *,
+        clock: Callable[[], float] = trio.current_time,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        db = connect(":memory:")
+        migrate(db, name)
+        super().__init__(Inline(db), name=name, clock=clock, max_bytes=max_bytes)
+
+
+class SQLiteEngine(SQLEngine):
+    """Jobs in an SQLite file, for any number of processes on one machine. Made by `open_sqlite`."""
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: str | Path,
+    *,
+    name: str | None = None,
+    synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+    clock: Callable[[], float] = time.time,
+    max_bytes: int = MAX_BYTES,
+) -> AsyncGenerator[SQLiteEngine, None]:
+    """Open an engine, and close it at the end of the block: `async with open_sqlite("jobs.db") as engine:`.
+
+    Args:
+        path: the file; made if it is not there, brought up to date if it is older.
+        name: in idempotency keys; the file's name without its ending if not given. Keep it when the file moves.
+        synchronous: `NORMAL` survives the end of the process; a power cut may take the last commits, so that a finished job
+            runs again. `FULL` waits for the disk at each commit.
+        clock: seconds, the same for all processes that share the file.
+        max_bytes: the longest JSON text of variables.
+
+    Raises:
+        SchemaTooNew: a later version of this library wrote it.
+        sqlite3.OperationalError: it cannot be opened.
+    """
+    found = await trio.to_thread.run_sync(partial(_open, path, synchronous))
+    database = Database(found, str(path))
+    try:
+        yield SQLiteEngine(database, name=name or Path(path).stem, clock=clock, max_bytes=max_bytes)
+    finally:
+        await database.aclose()
+
+
+def _open(path: str | Path, synchronous: str) -> sqlite3.Connection:
+    deadline = time.monotonic() + 10.0
+    while True:
+        db = connect_patiently(path, synchronous, deadline)
+        try:
+            migrate(db, str(path))
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+def connect_patiently(
+    path: str | Path, synchronous: str, deadline: float = inf
+) -> sqlite3.Connection:
+    """Open a file; changing it to WAL for the first time is refused, not queued, while another process does the same."""
+    while True:
+        try:
+            return connect(path, synchronous)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
