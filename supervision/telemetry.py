@@ -7,21 +7,14 @@ A provider is *real* unless it is one of the API's own, which only stand in unti
 once, when a tree is served. So set yours before; a provider that is set later is not seen by a tree that runs already.
 
 Instruments cannot be taken back in OpenTelemetry, so they are made once for each meter provider and show whatever trees live.
-When a tree has ended its levels are gone; its counters stay as they are, as those of a process do, and a tree of the same name
-continues them. Only the last `REMEMBERED` trees are remembered, so that memory is bounded.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
 
@@ -29,20 +22,16 @@ from actors.context import Context
 from actors.letters import NOTHING
 from actors.records import Record
 from supervision.errors import SpecError
-from supervision.metrics import FAMILIES, Family, Reading, TreeMeter
 from supervision.tree import Tree
 
 if TYPE_CHECKING:
     # Not even attrs needs them at run time: the API is imported on use.
-    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation  # noqa: TC004
+    from opentelemetry.metrics import MeterProvider  # noqa: TC004
     from opentelemetry.trace import TracerProvider  # noqa: TC004
 
 __all__ = ["Telemetry", "handling", "in_use", "install"]
 
 logger: Final = logging.getLogger("supervision")
-
-REMEMBERED: Final = 64
-"""Ended trees whose counters are still shown."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -91,7 +80,9 @@ def install(tree: Tree, telemetry: bool | Telemetry | None = True) -> None:
 
             Tracing(tree, tracers)
         if meters is not None:
-            _board(meters).add(tree)
+            from supervision.board import board_of
+
+            board_of(meters).add(tree)
     except Exception:
         logger.exception("OpenTelemetry cannot be used; the tree goes on without")
         return
@@ -137,84 +128,3 @@ def _meters(*, load: bool) -> MeterProvider | None:
 
     found: MeterProvider | None = _real(metrics.get_meter_provider())
     return found
-
-
-class Board:
-    """The instruments of one meter provider, and the trees they show.
-
-    Exporters read in their own threads; the lock is held for as long as it takes to copy two lists.
-    """
-
-    def __init__(self, provider: MeterProvider) -> None:
-        self._lock = Lock()
-        self._live: WeakSet[TreeMeter] = WeakSet()
-        self._past: OrderedDict[str, Reading] = OrderedDict()
-        self._older = Reading()
-        self._reading: tuple[Reading, set[str]] | None = None
-        meter = provider.get_meter("supervision")
-        for family in FAMILIES:
-            create: Callable[..., object] = (
-                meter.create_observable_counter
-                if family.counter
-                else meter.create_observable_up_down_counter
-            )
-            create(family.name, [partial(self._observe, family)], description=family.doc)
-
-    def add(self, tree: Tree) -> None:
-        """Show `tree` until it has ended."""
-        meter = TreeMeter(tree, self._ended)
-        with self._lock:
-            self._live.add(meter)
-
-    def read(self) -> Reading:
-        """The sum over all trees, those that have ended included."""
-        with self._lock:
-            live, past = list(self._live), [self._older, *self._past.values()]
-        out = Reading()
-        for reading in past:
-            out.merge(reading)
-        for meter in live:
-            out.merge(meter.read())
-        return out
-
-    def _ended(self, meter: TreeMeter) -> None:
-        total = meter.read().counters()
-        with self._lock:
-            self._live.discard(meter)
-            before = self._past.pop(meter.name, None)
-            if before is not None:
-                total.merge(before)
-            self._past[meter.name] = total
-            while len(self._past) > REMEMBERED:
-                _, oldest = self._past.popitem(last=False)
-                older = Reading()
-                older.merge(self._older)
-                older.merge(oldest, _OF_ALL_TREES)
-                self._older = older
-
-    def _observe(self, family: Family, _: CallbackOptions) -> Iterable[Observation]:
-        """Called by an exporter. One reading serves each instrument once."""
-        from opentelemetry.metrics import Observation
-
-        if self._reading is None or family.name in self._reading[1]:
-            self._reading = self.read(), set()
-        reading, served = self._reading
-        served.add(family.name)
-        return [
-            Observation(value, dict(zip(family.labels, labels, strict=True)))
-            for labels, value in reading.values[family.name].items()
-        ]
-
-
-_OF_ALL_TREES: Final = frozenset(f.name for f in FAMILIES if "tree" not in f.labels)
-
-_boards: Final[WeakKeyDictionary[MeterProvider, Board]] = WeakKeyDictionary()
-_boards_lock: Final = Lock()
-
-
-def _board(provider: MeterProvider) -> Board:
-    with _boards_lock:
-        board = _boards.get(provider)
-        if board is None:
-            board = _boards[provider] = Board(provider)
-        return board

@@ -153,6 +153,7 @@ class Shift:
         for slot in gone:
             book.release(slot)
             self._count(slot.job, "superseded", "its lease was lost")
+        self._start()
         claim = None
         if room:
             claim = Claim(
@@ -208,9 +209,12 @@ class Shift:
                 book.take(Slot(job, until))
                 continue
             self._emit(JobDuplicate, job=job.key, type=job.type)
-            # Ours is the newest claim again: the run that is under way goes on under it.
-            mine.job.lease, mine.job.deadline = job.lease, job.deadline
-            if not mine.lost:
+            if mine.lost or not spec.renew:
+                mine.lose()
+                mine.following = Slot(job, until)  # it runs when the other has ended
+            else:
+                # Ours is the newest claim again: the run that is under way goes on under it.
+                mine.job.lease, mine.job.deadline = job.lease, job.deadline
                 mine.renewed(until)
         self._start()
 

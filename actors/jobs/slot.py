@@ -31,6 +31,8 @@ class Slot:
     """True once its lease is known to be gone: nothing is written for it any more."""
     outcome: Outcome | None = None
     """What became of it, until the engine has been told."""
+    following: Slot | None = None
+    """A newer claim of the same job, whose turn comes when this one is over."""
 
     def renewed(self, until: float) -> None:
         """Its lease goes on until then."""
@@ -71,6 +73,8 @@ class Book:
         if self.slots.get(slot.job.key) is not slot:
             raise AssertionError(f"the slot of job {slot.job.key} was released twice")
         del self.slots[slot.job.key]
+        if slot.following is not None:
+            self.take(slot.following)
 
     def __len__(self) -> int:
         return len(self.slots)

@@ -201,7 +201,7 @@ async def open_sqlite(
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
     clock: Callable[[], float] = time.time,
     max_bytes: int = MAX_BYTES,
-) -> AsyncGenerator[SQLiteEngine, None]:
+) -> AsyncGenerator[SQLiteEngine]:
     """Open an engine, and close it at the end of the block: `async with open_sqlite("jobs.db") as engine:`.
 
     Args:

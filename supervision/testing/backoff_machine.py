@@ -81,7 +81,7 @@ class BackoffMachine(TrioStateMachine):
             grip.crash()
         self.sim.settle()
         info = self.info()
-        if self.policy.exhausted(self.failures):
+        if 0 < self.policy.max_restarts < self.failures:
             self.gone = True
             assert info.state == "failed", f"failure {self.failures} in a row: {info}"
             return

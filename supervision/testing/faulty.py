@@ -1,8 +1,8 @@
 """faulty: a user's own worker, which fails as a plan, a machine or a fault point says.
 
 Theory. A fault comes from outside the worker's own code, at its next checkpoint: its scope is cancelled, and what leaves the run is
-the fault instead. So the worker's own clean-up runs, as after a real failure. An actor gets a message instead, at which its
-handler raises: it fails between two messages, or, by `spoil`, with one in hand.
+the fault instead. So the worker's own clean-up runs, as after a real failure. An actor with a message in hand fails with it; one
+that waits gets a message at which its handler raises.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from supervision.specs import Kind as RunKind, Spec, Supervisor, Worker
 from supervision.testing.errors import InjectedFault
 from supervision.testing.life import Kind, Life, Plan
 
-__all__ = ["GRIPS", "Grip", "faulty", "idle"]
+__all__ = ["GRIPS", "Grip", "Grips", "faulty", "idle"]
 
 
 class _Order:
@@ -35,8 +35,6 @@ class Grip:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.path = ctx.path
-        self.spoiled = 0
-        """Messages that its handler is yet to fail at."""
         self._order: Kind | None = None
         self._scope: trio.CancelScope | None = None
 
@@ -56,10 +54,6 @@ class Grip:
         """Let it ask for its own stop."""
         self.ctx.stop()
 
-    def spoil(self) -> None:
-        """Let an actor fail at the next message that it takes."""
-        self.spoiled += 1
-
     def _give(self, order: Kind) -> None:
         if self._order is not None or not self.ctx.alive:
             return
@@ -76,18 +70,41 @@ class Grip:
             raise InjectedFault(f"{self.path}, run {self.ctx.run}")
         if order is Kind.HANGS:
             await trio.sleep_forever()
+        if order is Kind.RETURNS and self.ctx.one_at_a_time:
+            self.stop()  # the way in which an actor ends by itself
 
-    async def work(self, fn: Callable[[Context], Awaitable[object]]) -> None:
-        """Run a function under this grip."""
+    async def work(self, fn: Callable[..., Awaitable[object]], argument: object) -> object:
+        """Run a function under this grip: what is ordered meanwhile befalls it at its next checkpoint."""
+        result: object = None
         if self._order is None:
             with trio.CancelScope() as self._scope:
-                await fn(self.ctx)
+                result = await fn(argument)
         self._scope = None
         await self.obey()
+        return result
 
 
-GRIPS: Final[ContextVar[dict[str, Grip] | None]] = ContextVar("supervision.grips", default=None)
-"""The live faulty runs of a sim by path."""
+class Grips(dict[str, Grip]):
+    """The live faulty runs of a sim, by path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spoilt: dict[int, tuple[object, int]] = {}
+
+    def spoil(self, message: object, times: int = 1) -> None:
+        """Let the handler of any faulty actor fail the first `times` times that it is given this very object."""
+        self._spoilt[id(message)] = (message, times)
+
+    def bites(self, message: object) -> bool:
+        """True if a handler has to fail at `message` now."""
+        _, times = self._spoilt.get(id(message), (None, 0))
+        if times:
+            self._spoilt[id(message)] = (message, times - 1)
+        return times > 0
+
+
+GRIPS: Final[ContextVar[Grips | None]] = ContextVar("supervision.grips", default=None)
+"""Those of the sim that the present code runs in."""
 
 
 async def idle(ctx: Context) -> None:
@@ -151,7 +168,7 @@ def _function(
             if life.kind is Kind.SLOW:
                 await trio.sleep(life.seconds)
             _set_timer(grip, life)
-            await grip.work(fn)
+            await grip.work(fn, ctx)
         except trio.Cancelled:
             await _resist(life)
             raise
@@ -224,15 +241,12 @@ class _FaultyActor(Actor):
         grip = self._grip
         assert grip is not None
         if isinstance(message, _Order):
-            if grip._order is Kind.RETURNS:
-                grip.stop()  # the way in which an actor ends by itself
-                return None
             await grip.obey()
             return None
-        if grip.spoiled:
-            grip.spoiled -= 1
+        grips = GRIPS.get()
+        if grips is not None and grips.bites(message):
             raise InjectedFault(f"{grip.path}, run {grip.ctx.run}, at {message!r}")
-        return await self._inner.handle(message)
+        return await grip.work(self._inner.handle, message)
 
     async def stopped(self, ctx: Context) -> None:
         life = self._plan.life(ctx.run)

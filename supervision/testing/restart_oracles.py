@@ -78,7 +78,8 @@ class _Failures:
         policy = spec.restart
         if not policy.covers(self.error.get(path)):
             return True
-        return any(policy.exhausted(n + 1) for n in self.before.get(path, {0}))
+        most = policy.max_restarts
+        return most != 0 and any(n + 1 > most for n in self.before.get(path, {0}))
 
 
 def intensity_respected(tree: TreeTrace, _at: Moment) -> None:

@@ -26,7 +26,7 @@ from supervision.specs import Supervisor
 from supervision.stacks import await_stack
 from supervision.supervisor import serve
 from supervision.testing.errors import InjectedFault, Livelock, RealWorld, Survivors, TooLong
-from supervision.testing.faulty import GRIPS, Grip
+from supervision.testing.faulty import GRIPS, Grips
 from supervision.testing.guest import GuestLoop
 from supervision.testing.internals import HandLoop, can_step, ordered
 from supervision.testing.life import Kind, Life
@@ -125,7 +125,7 @@ class Sim:
         self.trace = Trace() if trace is None else trace
         self.real = real
         self.invariants = tuple(invariants)
-        self.grips: dict[str, Grip] = {}
+        self.grips = Grips()
         """The live runs of workers made `faulty`, by path: what a test moves them by."""
         self.nursery: trio.Nursery
         self.closed = False

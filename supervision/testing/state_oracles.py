@@ -18,8 +18,11 @@ _AFTER_FAILING = (State.FAILED, State.STOPPED, State.DISABLED, State.PENDING)
 _WAYS = {"closed": {"open"}, "open": {"half_open", "closed"}, "half_open": {"open", "closed"}}
 
 
-def every_message_accounted(tree: TreeTrace, _at: Moment) -> None:
-    """Of each mailbox: sent = handled + rejected + dropped + dead-lettered + queued + in hand; no letter without its event."""
+def every_message_accounted(tree: TreeTrace, at: Moment) -> None:
+    """Of each mailbox: sent = handled + rejected + dropped + dead-lettered + queued + in hand; no letter without its event.
+
+    When every task waits, no reader sleeps over a message, and no sender over room.
+    """
     me = "every_message_accounted"
     for replica in replicas(tree):
         box = replica.mailbox.statistics()
@@ -31,6 +34,18 @@ def every_message_accounted(tree: TreeTrace, _at: Moment) -> None:
             me,
             f"{replica.path}: {box.sent} messages were sent, and {found} are accounted for: {box}",
         )
+        if at.quiescent:
+            asleep = replica.mailbox.reader is not None
+            must(
+                not (asleep and box.queued),
+                me,
+                f"{replica.path} waits for messages, and {box.queued} are queued",
+            )
+            must(
+                not (box.waiting and box.queued < box.capacity),
+                me,
+                f"{box.waiting} senders wait for room in {replica.path}, and there is some: {box}",
+            )
     told = sum(1 for event in tree.events if isinstance(event, DeadLettered))
     kept = tree.live.letters.total
     must(told == kept, me, f"{kept} messages went to the dead letters, and {told} were reported")

@@ -43,6 +43,7 @@ class Punctual(Actor):
     async def handle(self, message: Any) -> None:
         if isinstance(message, tuple) and message[1] != self.ctx.run:
             Punctual.faults.append(f"run {self.ctx.run} got a reminder of run {message[1]}")
+        await trio.sleep(0.5)
 
     faults: list[str] = []
 

@@ -78,7 +78,11 @@ async def test_d2_a_reserve_keeps_time_back(autojump_clock):
         assert remaining() == 7
     with trio.move_on_after(12), deadline(reserve=5):
         assert remaining() == 7
-    with pytest.raises(DeadlineExceeded, match="took longer than its 0 s"), deadline(3, reserve=5):
+    with (
+        pytest.raises(DeadlineExceeded, match="took longer than its 0 s"),
+        deadline(3, reserve=5) as scope,
+    ):
+        assert scope.deadline == trio.current_time()
         assert remaining() == 0
         await trio.sleep(1)
     with deadline(reserve=5):

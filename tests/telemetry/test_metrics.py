@@ -13,8 +13,8 @@ from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMet
 
 from actors import Actor
 from supervision import MailboxSpec, Supervisor, Telemetry, TreeFailed, Worker, supervisor
+from supervision.board import REMEMBERED
 from supervision.metrics import FAMILIES
-from supervision.telemetry import REMEMBERED
 from tests.telemetry.kit import Echo, at_once
 
 
