@@ -256,6 +256,11 @@ class Shift:
                     outcome = self._outcome_of(error, job)
             if outcome is None and (slot.lost or trio.current_time() >= slot.until):
                 self._lost(slot)
+        except trio.Cancelled:
+            raise
+        except BaseException:
+            self.stopping = True  # more than this run is about to end: nothing else is begun
+            raise
         finally:
             slot.scope = None
             self.book.running -= 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import trio
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
@@ -21,6 +22,7 @@ from supervision.testing.strategies import durations, trees
 __all__ = ["PoolMachine"]
 
 _PLAIN = Supervisor("t", [Worker("w", idle)], auto_shutdown=AutoShutdown.NEVER)
+_ACTS = ("crash", "crash", Verb.TELL, Verb.TELL, Verb.STOP, Verb.RESTART, Verb.DISABLE)
 _FATES = ("crash", "crash", "crash", "finish", "stop", "hang")
 
 
@@ -88,15 +90,24 @@ class PoolMachine(TrioStateMachine):
         for path in sorted(chosen):
             getattr(self.grip(path), fate)()
 
-    @precondition(lambda self: self.live() and self.running)
-    @rule(data=st.data(), verb=st.sampled_from([Verb.STOP, Verb.RESTART, Verb.DISABLE]))
-    def befall_while_operated(self, data: DataObject, verb: Verb) -> None:
-        """An operator acts in the very instant in which runs crash."""
-        path = data.draw(st.sampled_from(self.workers()))
-        crashed = data.draw(st.sets(st.sampled_from(self.live()), min_size=1, max_size=3))
-        self.send(Command(0.0, verb, path))
-        for one in sorted(crashed):
-            self.grip(one).crash()
+    @precondition(lambda self: self.running and self.workers())
+    @rule(data=st.data())
+    def all_at_once(self, data: DataObject) -> None:
+        """Crashes, messages and operators meet in one instant, each some passes of the loop after the others."""
+        act = st.tuples(
+            st.sampled_from(_ACTS), st.sampled_from(self.workers()), st.integers(0, 3)
+        )
+        for what, path, passes in data.draw(st.lists(act, min_size=2, max_size=4)):
+            self.messages += 1
+            self.calls.append(self.sim.start(self._act, what, path, passes, self.messages))
+
+    async def _act(self, what: str, path: str, passes: int, message: int) -> None:
+        for _ in range(passes):
+            await trio.lowlevel.checkpoint()
+        if what != "crash":
+            await do(self.pool, Command(0.0, Verb(what), path, message))
+        elif path in self.sim.grips:
+            self.grip(path).crash()
 
     @precondition(lambda self: self.running and self.workers())
     @rule(

@@ -6,7 +6,17 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from actors.jobs import Claim, Completed, Engine, Failed, MemoryEngine, NewJob, PutBack, Why, open_sqlite
+from actors.jobs import (
+    Claim,
+    Completed,
+    Engine,
+    Failed,
+    MemoryEngine,
+    NewJob,
+    PutBack,
+    Why,
+    open_sqlite,
+)
 
 ENGINES = ("memory", "sqlite")
 

@@ -6,7 +6,6 @@ import pytest
 
 from actors.errors import LeaseLost
 from actors.jobs import (
-    Claim,
     Errored,
     Incident,
     NewJob,
@@ -451,5 +450,4 @@ async def test_unclaimed_types(engine):
     await put(engine, "x", of="nobody")
 
     assert await take(engine) == {}
-    assert isinstance(claim(), Claim)
     assert await states(engine, "nobody") == {"ready": 1}

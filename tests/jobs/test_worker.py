@@ -55,12 +55,9 @@ async def test_a_job_is_handled(autojump_clock, engine):
     async with at_work(worker(handler, engine)) as seen:
         key = await one(engine, variables={"n": 7})
         info = await settled(engine, key)
-        counts = seen.pool._tree.office.counts if hasattr(seen.pool, "_tree") else None
 
     assert (info.state, info.result) == (State.COMPLETED, '{"got":7,"by":"w0"}')
     assert seen.outcomes() == ["completed"]
-    if counts is not None:
-        assert counts["wf_worker_jobs_handled_total", "a", "completed"] == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from random import Random
 
 import attrs
-import trio
 
 from actors import Backoff, Event
 from actors.jobs import Engine, JobWorker, NewJob
@@ -26,9 +25,7 @@ class Seen:
 
     def outcomes(self, key: str | None = None) -> list[str]:
         """What became of jobs, in order."""
-        return [
-            e.outcome for e in self.events if e.kind == "JobSettled" and key in (None, e.job)
-        ]
+        return [e.outcome for e in self.events if e.kind == "JobSettled" and key in (None, e.job)]
 
     def times(self, kind: str, **fields) -> list[float]:
         """When events of this kind were reported."""
@@ -59,18 +56,10 @@ async def at_work(
     ]
     events: list[Event] = []
     tree = Supervisor("shop", children, intensity=100, period=60)
-    async with supervisor.running(tree, log=False, stop_timeout=1000) as pool:
-        events.extend(pool.snapshot() and [])
-        stream = pool.events()
-        async with trio.open_nursery() as nursery:
-
-            async def collect():
-                async for event in stream:
-                    events.append(event)
-
-            nursery.start_soon(collect)
-            yield Seen(pool, events)
-            await pool.shutdown()
+    async with supervisor.running(
+        tree, log=False, stop_timeout=1000, listeners=[events.append]
+    ) as pool:
+        yield Seen(pool, events)
 
 
 async def one(engine: Engine, of: str = "a", **more) -> str:
