@@ -6,20 +6,14 @@ be done in the present state is an error that says what can.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
 import trio
 
-from actors.deadletters import DeadLetters
 from actors.errors import NoSuchActor, WouldWaitForItself
-from actors.events import Subscription
-from actors.options import nearest
 from actors.ref import ActorRef, Ref, running
-from actors.registry import Registry
-from actors.routing import Router, Routing
-from supervision import report
 from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.errors import (
@@ -30,139 +24,25 @@ from supervision.errors import (
     TooManyChildren,
 )
 from supervision.events import Changed, StopReport
-from supervision.health import Health, health
 from supervision.member import BY_ITSELF, Member
-from supervision.report import Counts, Snapshot, SupervisorInfo, WorkerInfo
 from supervision.slot import Slot
 from supervision.specs import Spec, Worker, check_child, check_makeable
 from supervision.states import Phase, State
-from supervision.tree import Tree
+from supervision.view import View
 
 __all__ = ["Pool"]
 
 _DOWN: Final = (State.PENDING, State.STOPPED, State.FAILED, State.DISABLED)
 
 
-class Pool:
+class Pool(View):
     """What `serve` hands out. Valid after the tree's end too: looking goes on, changing raises `NotRunning`.
 
     Wherever a path is expected, the bare name of a worker or supervisor will do if only one has it. The path of a worker with
     replicas means all of them.
     """
 
-    __slots__ = ("_tree",)
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-
-    # -- looking ---------------------------------------------------------------------------------
-
-    def workers(self) -> list[WorkerInfo]:
-        """Every replica now, in start order."""
-        return report.worker_infos(self._tree)
-
-    def supervisors(self) -> list[SupervisorInfo]:
-        """Every supervisor now, parents first."""
-        return report.supervisor_infos(self._tree)
-
-    def info(self, path: str) -> WorkerInfo | SupervisorInfo:
-        """One replica (of a worker, its first) or one supervisor now.
-
-        Raises:
-            NoSuchActor: nothing, or more than one thing, is meant.
-        """
-        return report.info(self._members(path)[0])
-
-    def counts(self, path: str | None = None) -> Counts:
-        """The direct children of a supervisor, of the root by default."""
-        return report.counts(self._tree.root if path is None else self._branch(path))
-
-    def snapshot(self) -> Snapshot:
-        """The whole tree at this moment, frozen; `to_dict()` makes JSON of it."""
-        return report.snapshot(self._tree)
-
-    def health(self) -> Health:
-        """Live, ready, started, and why not."""
-        return health(self._tree)
-
-    def events(self, size: int = 256) -> Subscription:
-        """What happens from now on: `async for event in pool.events()`. Ends with the tree."""
-        return self._tree.events.subscribe(size)
-
-    @property
-    def dead_letters(self) -> DeadLetters:
-        """What could not be delivered or handled."""
-        return self._tree.letters
-
-    @property
-    def registry(self) -> Registry:
-        """Registered names and groups."""
-        return self._tree.registry
-
-    @property
-    def stop_report(self) -> StopReport | None:
-        """How the stop of the tree went; None while it runs."""
-        return self._tree.report
-
-    # -- addresses -------------------------------------------------------------------------------
-
-    def ref(self, name: str) -> Ref:
-        """The address of a replica (by path), of a worker (over its replicas), or of a registered name.
-
-        Raises:
-            NoSuchActor: nothing, or more than one thing, is meant.
-        """
-        return self._tree.find(name)
-
-    def router(
-        self,
-        name: str,
-        routing: Routing | str = Routing.ROUND_ROBIN,
-        *,
-        key: Callable[[object], object] | None = None,
-    ) -> Router:
-        """One address over the replicas of a worker, with a routing of your choice."""
-        _, slot, _ = self._tree.locate(name)
-        if slot is None or not isinstance(slot.spec, Worker):
-            raise NoSuchActor(name, why=f"{name!r} is a supervisor, which takes no messages")
-        return self._tree.router(slot, name, routing=routing, key=key)
-
-    # -- waiting ---------------------------------------------------------------------------------
-
-    async def wait_ready(self) -> None:
-        """Wait until the first start of the whole tree is complete (or the tree has ended)."""
-        await self._tree.ready.wait()
-
-    async def wait_stopped(self) -> None:
-        """Wait until the tree has ended."""
-        await self._tree.done.wait()
-
-    async def wait_state(
-        self, path: str, *states: State | Phase | str
-    ) -> WorkerInfo | SupervisorInfo:
-        """Wait until what `path` means is in one of `states`; phases count too, `running` includes all of them.
-
-        For a worker with replicas, until all are. Returns at once if so already.
-
-        Raises:
-            ValueError: there is no such state or phase.
-            NotRunning: the tree has ended, so it will not be any more.
-            NoSuchActor: it was removed or forgotten meanwhile.
-        """
-        wanted = {str(state) for state in states}
-        for state in wanted.difference(State, Phase):
-            hint = nearest(state, map(str, (*State, *Phase)))
-            raise ValueError(f"there is no state or phase {state!r}.{hint}")
-        members = self._members(path)
-        await trio.lowlevel.checkpoint()
-        for member in members:
-            while str(member.state) not in wanted and str(member.phase) not in wanted:
-                if self._tree.done.is_set():
-                    raise NotRunning(member.path, "wait_state", f"is {member.state} for good")
-                if self._tree.locate(member.path)[2] is not member:
-                    raise NoSuchActor(member.path, why=f"{member.path} was forgotten meanwhile")
-                await member.changed()
-        return report.info(members[0])
+    __slots__ = ()
 
     # -- the whole tree --------------------------------------------------------------------------
 
@@ -439,14 +319,6 @@ class Pool:
         path = first.path.rpartition("/")[0]
         return ActorRef(first.mailbox) if len(slot.members) == 1 else self._tree.router(slot, path)
 
-    def _members(self, path: str) -> list[Member]:
-        _, slot, member = self._tree.locate(path)
-        if member is not None:
-            return [member]
-        if slot is None or not slot.members:
-            raise NoSuchActor(path, why=f"{path!r} has no replicas now")
-        return list(slot.members)
-
     def _targets(self, path: str, verb: str) -> tuple[Branch, list[Member]]:
         branch, _, member = self._tree.locate(path)
         self._require_tree(verb)
@@ -455,13 +327,6 @@ class Pool:
         if not branch.alive or branch.closing:
             raise NotRunning(branch.path, verb)
         return branch, self._members(path)
-
-    def _branch(self, path: str) -> Branch:
-        _, slot, member = self._tree.locate(path)
-        if not isinstance(member, Branch):
-            kind = "a worker" if slot is not None else "nothing"
-            raise NoSuchActor(path, why=f"{path!r} is {kind}, not a supervisor")
-        return member
 
     def _running_branch(self, path: str, verb: str) -> Branch:
         self._require_tree(verb)
@@ -485,9 +350,3 @@ class Pool:
             mine == m.path or mine.startswith(f"{m.path}/") for m in self._members(path)
         ):
             raise WouldWaitForItself(mine, verb)
-
-    def __repr__(self) -> str:
-        states = ", ".join(
-            f"{count} {state}" for state, count in self.snapshot().counts.items() if count
-        )
-        return f"<Pool {self._tree.root.name}: {states or 'no workers'}>"

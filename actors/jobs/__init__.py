@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from actors.errors import (
+        AmbiguousAttempt,
         BpmnError,
         FailWithRetry,
         IncidentError,
+        KeyBusy,
+        KeyReused,
         LeaseLost,
         NoRetriesLeft,
         NoSuchJob,
         NotStorable,
         NotSupported,
+        ResultNotStored,
         SchemaTooNew,
+        StoredFailure,
     )
     from actors.jobs.engine import (
         Claim,
@@ -29,6 +34,15 @@ if TYPE_CHECKING:
         Fired,
         JobInfo,
         Settlement,
+    )
+    from actors.jobs.idempotency import (
+        Begin,
+        Decision,
+        IdempotencyPolicy,
+        IdempotencyRecord,
+        IdempotencyStore,
+        SQLIdempotencyStore,
+        decide,
     )
     from actors.jobs.job import Job, Lease, NewJob
     from actors.jobs.outcomes import (
@@ -42,6 +56,7 @@ if TYPE_CHECKING:
         State,
         Why,
     )
+    from actors.jobs.periodic import Periodic
     from actors.jobs.poison import PoisonJob
     from actors.jobs.signals import (
         EngineFailing,
@@ -52,21 +67,27 @@ if TYPE_CHECKING:
         JobIncident,
         JobSettled,
         LeaseGone,
+        ResultAtRisk,
     )
-    from actors.jobs.sqlite import MemoryEngine, SQLiteEngine, open_sqlite
+    from actors.jobs.sqlite import MemoryEngine, SQLEngine, SQLiteEngine, open_sqlite
     from actors.jobs.worker import Handler, JobWorker, job_worker
 
 _HOMES: Final = {
     "actors.errors": (
+        "AmbiguousAttempt",
         "BpmnError",
         "FailWithRetry",
         "IncidentError",
+        "KeyBusy",
+        "KeyReused",
         "LeaseLost",
         "NoRetriesLeft",
         "NoSuchJob",
         "NotStorable",
         "NotSupported",
+        "ResultNotStored",
         "SchemaTooNew",
+        "StoredFailure",
     ),
     "actors.jobs.engine": (
         "Claim",
@@ -77,6 +98,15 @@ _HOMES: Final = {
         "Fired",
         "JobInfo",
         "Settlement",
+    ),
+    "actors.jobs.idempotency": (
+        "Begin",
+        "Decision",
+        "IdempotencyPolicy",
+        "IdempotencyRecord",
+        "IdempotencyStore",
+        "SQLIdempotencyStore",
+        "decide",
     ),
     "actors.jobs.job": ("Job", "Lease", "NewJob"),
     "actors.jobs.outcomes": (
@@ -90,6 +120,7 @@ _HOMES: Final = {
         "State",
         "Why",
     ),
+    "actors.jobs.periodic": ("Periodic",),
     "actors.jobs.poison": ("PoisonJob",),
     "actors.jobs.signals": (
         "EngineFailing",
@@ -100,15 +131,19 @@ _HOMES: Final = {
         "JobIncident",
         "JobSettled",
         "LeaseGone",
+        "ResultAtRisk",
     ),
-    "actors.jobs.sqlite": ("MemoryEngine", "SQLiteEngine", "open_sqlite"),
+    "actors.jobs.sqlite": ("MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"),
     "actors.jobs.worker": ("Handler", "JobWorker", "job_worker"),
 }
 
 __all__ = [
+    "AmbiguousAttempt",
+    "Begin",
     "BpmnError",
     "Claim",
     "Completed",
+    "Decision",
     "Engine",
     "EngineFailing",
     "EngineRecovered",
@@ -120,6 +155,9 @@ __all__ = [
     "Failed",
     "Fired",
     "Handler",
+    "IdempotencyPolicy",
+    "IdempotencyRecord",
+    "IdempotencyStore",
     "Incident",
     "IncidentError",
     "IntakePaused",
@@ -130,6 +168,8 @@ __all__ = [
     "JobInfo",
     "JobSettled",
     "JobWorker",
+    "KeyBusy",
+    "KeyReused",
     "Lease",
     "LeaseGone",
     "LeaseLost",
@@ -140,14 +180,21 @@ __all__ = [
     "NotStorable",
     "NotSupported",
     "Outcome",
+    "Periodic",
     "PoisonJob",
     "Poisoned",
     "PutBack",
+    "ResultAtRisk",
+    "ResultNotStored",
+    "SQLEngine",
+    "SQLIdempotencyStore",
     "SQLiteEngine",
     "SchemaTooNew",
     "Settlement",
     "State",
+    "StoredFailure",
     "Why",
+    "decide",
     "job_worker",
     "open_sqlite",
 ]

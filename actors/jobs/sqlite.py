@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -33,7 +32,7 @@ from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
 from actors.jobs.schema import migrate
 
-__all__ = ["MemoryEngine", "SQLiteEngine", "open_sqlite"]
+__all__ = ["MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"]
 
 T = TypeVar("T")
 
@@ -77,13 +76,13 @@ class SQLEngine(Engine):
 
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
         found = store.prepare(jobs, self.max_bytes)
-        done = await self._write(store.enqueue, found)
+        done = await self.at_now(store.enqueue, found)
         self.wake(*{job.type for job, _ in found})
         return done
 
     async def fire(self, schedule: str, every: float, offset: float, job: NewJob) -> Fired:
         (prepared,) = store.prepare([job], self.max_bytes)
-        fired = await self._write(store.fire, schedule, every, offset, prepared)
+        fired = await self.at_now(store.fire, schedule, every, offset, prepared)
         if fired.key is not None:
             self.wake(job.type)
         return fired
@@ -93,7 +92,7 @@ class SQLEngine(Engine):
     async def exchange(
         self, settlements: Sequence[Settlement] = (), claim: Claim | None = None
     ) -> Exchange:
-        found = await self._write(store.exchange, self.name, tuple(settlements), claim)
+        found = await self.at_now(store.exchange, self.name, tuple(settlements), claim)
         for job in found.jobs:
             job.engine = self
         if any(isinstance(one.outcome, (Failed, PutBack)) for one in settlements):
@@ -102,7 +101,7 @@ class SQLEngine(Engine):
         return found
 
     async def extend(self, leases: Sequence[Lease], seconds: float) -> frozenset[Lease]:
-        return await self._write(store.extend, tuple(leases), seconds)
+        return await self.at_now(store.extend, tuple(leases), seconds)
 
     def listen(self, job_type: str, ring: Callable[[], object]) -> Callable[[], None]:
         rings = self._listeners.setdefault(job_type, [])
@@ -115,7 +114,7 @@ class SQLEngine(Engine):
         return end
 
     async def transact(self, lease: Lease, fn: Callable[..., Any], *args: object) -> Any:
-        return await self._write(store.transact, self.max_bytes, lease, fn, args)
+        return await self.at_now(store.transact, self.max_bytes, lease, fn, args)
 
     # -- for operators ---------------------------------------------------------------------------
 
@@ -123,7 +122,7 @@ class SQLEngine(Engine):
         return await self._runner.read(lambda db: admin.find(db, self._clock(), key))
 
     async def cancel(self, key: str) -> bool:
-        return await self._write(admin.cancel, key) is not None
+        return await self.at_now(admin.cancel, key) is not None
 
     async def set_retries(self, key: str, retries: int) -> None:
         if retries < 0:
@@ -131,7 +130,7 @@ class SQLEngine(Engine):
         await self._runner.write(lambda db: admin.set_retries(db, key, retries))
 
     async def resolve(self, key: str, retries: int | None = None) -> None:
-        self.wake(await self._write(admin.resolve, key, retries))
+        self.wake(await self.at_now(admin.resolve, key, retries))
 
     async def poison(
         self, job_type: str | None = None, *, most: int = 100
@@ -139,7 +138,7 @@ class SQLEngine(Engine):
         return await self._runner.read(lambda db: admin.poison(db, job_type, most))
 
     async def drop(self, key: str) -> None:
-        await self._write(admin.drop, key)
+        await self.at_now(admin.drop, key)
 
     async def pause(self, job_type: str) -> None:
         await self._runner.write(lambda db: admin.pause(db, job_type, True))
@@ -155,12 +154,13 @@ class SQLEngine(Engine):
         self.wake(job_type)
 
     async def prune(self, older_than: float) -> int:
-        return await self._write(admin.prune, older_than)
+        return await self.at_now(admin.prune, older_than)
 
     async def statistics(self) -> EngineStatistics:
         return await self._runner.read(lambda db: admin.statistics(db, self.name))
 
-    async def _write(self, fn: Callable[..., T], *args: object) -> T:
+    async def at_now(self, fn: Callable[..., T], *args: object) -> T:
+        """Run `fn(connection, now, *args)` in a transaction, `now` being the time of this engine's clock."""
         # The time is read inside, when the lock is held: it may have taken a while to get it.
         return await self._runner.write(lambda db: fn(db, self._clock(), *args))
 
@@ -225,25 +225,23 @@ async def open_sqlite(
 
 
 def _open(path: str | Path, synchronous: str) -> sqlite3.Connection:
-    deadline = time.monotonic() + 10.0
-    while True:
-        db = connect_patiently(path, synchronous, deadline)
-        try:
-            migrate(db, str(path))
-        except BaseException:
-            db.close()
-            raise
-        return db
+    db = _connect(path, synchronous, time.monotonic() + 10.0)
+    try:
+        migrate(db, str(path))
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
-def connect_patiently(
-    path: str | Path, synchronous: str, deadline: float = inf
-) -> sqlite3.Connection:
-    """Open a file; changing it to WAL for the first time is refused, not queued, while another process does the same."""
+def _connect(path: str | Path, synchronous: str, deadline: float) -> sqlite3.Connection:
     while True:
         try:
             return connect(path, synchronous)
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
+                error.add_note(f"while {str(path)!r} was opened as an engine of jobs")
                 raise
-            time.sleep(0.01)
+            time.sleep(
+                0.01
+            )  # to change to WAL is refused, not queued, while another process does the same

@@ -33,7 +33,13 @@ from actors.records import Record, record
 from actors.resilience.breaker_policy import TRANSITIONS, BreakerPolicy, BreakerState
 from actors.resilience.counts import Counts, Outcome, Window
 from actors.resilience.guard import NO_RESULT, Guard
-from actors.resilience.signals import BreakerChanged, CallRejected, report, set_level
+from actors.resilience.signals import (
+    BreakerChanged,
+    CallRejected,
+    current_worker,
+    report,
+    set_level,
+)
 from actors.resilience.verdict import covers, leaves, retry_after
 
 __all__ = ["BreakerStatistics", "CircuitBreaker"]
@@ -146,6 +152,10 @@ class CircuitBreaker(Guard["_Ticket"]):
             return len(self._leased(trio.current_time())) < self.policy.half_open_max
         return self._state is BreakerState.CLOSED
 
+    def refuses_in(self, seconds: float) -> bool:
+        """True if a call in so many seconds will be refused, as far as is known now."""
+        return self.state is BreakerState.OPEN and self._retry_after(trio.current_time()) > seconds
+
     @property
     def counts(self) -> Counts:
         """The results of the present generation."""
@@ -186,9 +196,10 @@ class CircuitBreaker(Guard["_Ticket"]):
             raise AssertionError(f"breaker {self.name}: no way from {old.name} to {new.name}")
         self._begin(new, why)
         if old is not new:
-            set_level("wf_worker_circuit_breaker_state", self.name, int(new))
+            set_level("wf_worker_circuit_breaker_state", self.name, int(new), home=self.home)
             report(
                 BreakerChanged,
+                home=self.home,
                 breaker=self.name,
                 old=old.name.lower(),
                 new=new.name.lower(),
@@ -298,7 +309,14 @@ class CircuitBreaker(Guard["_Ticket"]):
     def _refusal(self, now: float) -> BreakerOpen:
         self.rejected += 1
         wait = self._retry_after(now)
-        report(CallRejected, dependency=self.name, reason="breaker", retry_after=wait)
+        report(
+            CallRejected,
+            home=self.home,
+            count=("wf_worker_backpressure_events_total", current_worker(), "breaker_open"),
+            dependency=self.name,
+            reason="breaker",
+            retry_after=wait,
+        )
         trying = self._state is BreakerState.HALF_OPEN
         return BreakerOpen(self.name, retry_after=wait, trying=trying, why=self._why)
 

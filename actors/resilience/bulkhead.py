@@ -169,6 +169,7 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
         reason = "bulkhead_full" if waited is None else "bulkhead_wait"
         report(
             CallRejected,
+            home=self.home,
             count=("wf_worker_backpressure_events_total", current_worker(), reason),
             dependency=self.name,
             reason="bulkhead",

@@ -33,10 +33,11 @@ from actors.resilience.guard import NO_RESULT
 from actors.resilience.retries import (
     RetryPolicy,
     is_non_idempotent,
+    never_refused,
     refuse_without_key,
     retry_call,
 )
-from actors.resilience.signals import set_level, shared
+from actors.resilience.signals import current_tree, set_level, shared
 
 __all__ = ["Dependency", "DependencyStatistics", "Guards"]
 
@@ -83,6 +84,15 @@ class Guards:
     entered: dict[trio.lowlevel.Task, list[_Block]] = attrs.field(
         factory=lambda: dict[trio.lowlevel.Task, "list[_Block]"]()
     )
+
+    def statistics(self) -> DependencyStatistics:
+        """One look."""
+        return DependencyStatistics(
+            name=self.owner.name,
+            breaker=self.breaker.statistics() if self.breaker is not None else None,
+            bulkhead=self.bulkhead.statistics() if self.bulkhead is not None else None,
+            budget=self.budget.statistics(trio.current_time()) if self.budget is not None else None,
+        )
 
 
 @checked()
@@ -188,18 +198,17 @@ class Dependency:
     def _open(self) -> Guards:
         if self.breaker is not None:
             set_level("wf_worker_circuit_breaker_state", self.name, 0)
-        return Guards(
-            owner=self,
-            breaker=None
-            if self.breaker is None
-            else CircuitBreaker(self.name, self.breaker, random=self.random),
-            bulkhead=None
-            if self.limit is None
-            else Bulkhead(
+        breaker = bulkhead = None
+        if self.breaker is not None:
+            breaker = CircuitBreaker(self.name, self.breaker, random=self.random)
+            breaker.home = current_tree()
+        if self.limit is not None:
+            bulkhead = Bulkhead(
                 self.name, self.limit, max_waiting=self.max_waiting, max_wait=self.max_wait
-            ),
-            budget=None if self.budget is None else RetryBudget(self.budget),
-        )
+            )
+            bulkhead.home = current_tree()
+        budget = None if self.budget is None else RetryBudget(self.budget)
+        return Guards(owner=self, breaker=breaker, bulkhead=bulkhead, budget=budget)
 
     @property
     def available(self) -> bool:
@@ -244,6 +253,7 @@ class Dependency:
             budget=guards.budget,
             random=self.random,
             until=until,
+            refuses=never_refused if guards.breaker is None else guards.breaker.refuses_in,
         )
 
     async def _attempt(
@@ -329,15 +339,7 @@ class Dependency:
 
     def statistics(self) -> DependencyStatistics:
         """One look, in the calling tree."""
-        guards = self.guards()
-        return DependencyStatistics(
-            name=self.name,
-            breaker=guards.breaker.statistics() if guards.breaker is not None else None,
-            bulkhead=guards.bulkhead.statistics() if guards.bulkhead is not None else None,
-            budget=guards.budget.statistics(trio.current_time())
-            if guards.budget is not None
-            else None,
-        )
+        return self.guards().statistics()
 
 
 class _Block:

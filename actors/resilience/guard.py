@@ -13,6 +13,8 @@ from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 import trio
 
+from actors.office import Office
+
 __all__ = ["NO_RESULT", "Guard"]
 
 K = TypeVar("K")
@@ -30,6 +32,8 @@ class Guard(Generic[K]):
         if not isinstance(name, str) or not name:
             raise ValueError(f"a guard has a name, the dependency's, not {name!r}")
         self.name = name
+        self.home: Office | None = None
+        """The tree that it belongs to, which hears of what is done to it from outside; None is whoever calls."""
         self._entered: dict[trio.lowlevel.Task, list[K]] = {}
 
     def enter(self) -> K:

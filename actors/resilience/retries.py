@@ -130,6 +130,11 @@ class RetryPolicy:
         return Attempts(self, name, budget=budget, random=random)
 
 
+def never_refused(_: float) -> bool:
+    """Without a breaker no attempt is known to be refused."""
+    return False
+
+
 async def retry(
     fn: Callable[..., Awaitable[T]],
     /,
@@ -167,8 +172,15 @@ async def retry_call(
     budget: RetryBudget | None = None,
     random: Random | None = None,
     until: float = inf,
+    refuses: Callable[[float], bool] = never_refused,
 ) -> T:
-    """`retry`, with the arguments of `fn` kept apart from its own; `until` is a deadline that no cancel scope knows."""
+    """`retry`, with the arguments of `fn` kept apart from its own.
+
+    Args:
+        until: a deadline that no cancel scope knows.
+        refuses: tells if an attempt in so many seconds would be refused: then it is made at once, to be told when to come back,
+            instead of waiting for that.
+    """
     if is_non_idempotent(fn):
         refuse_without_key(_name_of(fn), policy, _key_of(fn, kwargs))
     if budget is not None:
@@ -188,13 +200,16 @@ async def retry_call(
                 budget=budget,
                 random=random,
                 until=until,
+                refuses=refuses,
             )
             if not isinstance(verdict, RetryHere):
                 note_tries(error, earlier, verdict)
                 raise
             remember(earlier, error)
-            _announce(name, attempt, verdict.delay, error)
-        await trio.sleep(verdict.delay)
+            refused = refuses(verdict.delay)
+            if not refused:
+                _announce(name, attempt, verdict.delay, error)
+        await trio.sleep(0 if refused else verdict.delay)
         attempt += 1
 
 
@@ -207,9 +222,16 @@ def weigh(
     budget: RetryBudget | None,
     random: Random | None,
     until: float = inf,
+    refuses: Callable[[float], bool] = never_refused,
 ) -> Verdict:
     """`judge` with the times of this moment."""
     now = trio.current_time()
+
+    def may_retry(delay: float) -> bool:
+        return (
+            budget is None or refuses(delay) or budget.take(now)
+        )  # a refused attempt costs nothing
+
     return judge(
         error,
         rules=policy,
@@ -218,7 +240,7 @@ def weigh(
         left=min(until, trio.current_effective_deadline()) - now,
         random=random or _RANDOM,
         hint=retry_after(error) if policy.hints else None,
-        may_retry=None if budget is None else lambda: budget.take(now),
+        may_retry=may_retry,
     )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Degraded",
     "Unbounded",
     "current_office",
+    "current_tree",
     "current_worker",
     "report",
     "set_level",
@@ -132,14 +133,22 @@ def current_office() -> Office:
     return office
 
 
+def current_tree() -> Office | None:
+    """The shared parts of the tree whose run is calling, if one is."""
+    run = running.get()
+    return run.mailbox.office if run is not None else None
+
+
 def current_worker() -> str:
     """The name of the worker that is calling, or nothing."""
     return str(getattr(running.get(), "name", ""))
 
 
-def report(event: type[Event], *, count: tuple[str, ...] = (), **fields: Any) -> None:
-    """Report to the tree that is calling; `count` is a counter's name and its label values, kept as plain integers."""
-    office = current_office()
+def report(
+    event: type[Event], *, home: Office | None = None, count: tuple[str, ...] = (), **fields: Any
+) -> None:
+    """Report to the tree `home`, or to the one that is calling; `count` is a counter's name and its label values."""
+    office = home if home is not None else current_office()
     if count:
         office.counts[count] = office.counts.get(count, 0) + 1
     run = running.get()
@@ -147,9 +156,9 @@ def report(event: type[Event], *, count: tuple[str, ...] = (), **fields: Any) ->
     office.events.emit(event, path, int(getattr(run, "run", 0)), **fields)
 
 
-def set_level(metric: str, label: str, value: int) -> None:
-    """Set a gauge of the calling tree."""
-    current_office().levels[metric, label] = value
+def set_level(metric: str, label: str, value: int, *, home: Office | None = None) -> None:
+    """Set a gauge of the tree `home`, or of the one that is calling."""
+    (home if home is not None else current_office()).levels[metric, label] = value
 
 
 def shared(kind: str, name: str, make: Callable[[], T]) -> T:

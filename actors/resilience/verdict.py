@@ -84,7 +84,7 @@ def judge(
     left: float,
     random: Random,
     hint: float | None = None,
-    may_retry: Callable[[], bool] | None = None,
+    may_retry: Callable[[float], bool] | None = None,
     optional: bool = False,
 ) -> Verdict:
     """What to do about `error`, raised by attempt number `attempt` (the first call is 1).
@@ -96,7 +96,7 @@ def judge(
         left: seconds until the caller's deadline; inf if it has none.
         random: for the jitter of the wait.
         hint: seconds the other side asked to be left alone.
-        may_retry: takes one retry from a shared budget, or refuses; asked last, and only if a retry would be made.
+        may_retry: takes one retry, which would be made in so many seconds, from a shared budget, or refuses; asked last, and only then.
         optional: whether the work can be left out.
     """
     found = list(leaves(error))
@@ -124,7 +124,7 @@ def judge(
             f"the next attempt would be in {delay:.3g} s, but only {max(room, 0.0):.3g} s are left"
         )
         return HandBack(delay, why) if hint is not None and not optional else give_up(why)
-    if may_retry is not None and not may_retry():
+    if may_retry is not None and not may_retry(delay):
         return give_up("the retry budget is used up")
     return RetryHere(delay)
 

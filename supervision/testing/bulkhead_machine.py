@@ -71,16 +71,16 @@ class BulkheadMachine(TrioStateMachine):
             caller.call = self.sim.start(self.bulkhead.call, self._work, caller)
             self.callers.append(caller)
 
-    def _open(self) -> list[_Caller]:
+    def _in_flight(self) -> list[_Caller]:
         return [c for c in self.callers if c.call is not None and not c.call.done]
 
-    @precondition(lambda self: self._open())
+    @precondition(lambda self: self._in_flight())
     @rule(data=st.data(), fails=st.booleans())
     def leave(self, data: DataObject, fails: bool) -> None:
         """Calls come to their end, and others are cancelled, in one instant."""
-        chosen = data.draw(st.sets(st.sampled_from(range(len(self._open()))), min_size=1))
-        cancelled = data.draw(st.sets(st.sampled_from(range(len(self._open())))))
-        calls = self._open()
+        chosen = data.draw(st.sets(st.sampled_from(range(len(self._in_flight()))), min_size=1))
+        cancelled = data.draw(st.sets(st.sampled_from(range(len(self._in_flight())))))
+        calls = self._in_flight()
         for index in sorted(chosen):
             calls[index].fails = fails
             calls[index].go.set()
@@ -106,7 +106,7 @@ class BulkheadMachine(TrioStateMachine):
             return
         found = self.bulkhead.statistics()
         inside = sum(caller.inside for caller in self.callers)
-        waiting = sum(not caller.inside for caller in self._open())
+        waiting = sum(not caller.inside for caller in self._in_flight())
         assert found.running == inside, f"{inside} calls are inside: {found}"
         assert found.waiting == waiting, f"{waiting} calls wait: {found}"
         assert not (found.free and waiting), f"a place is free, and somebody waits: {found}"

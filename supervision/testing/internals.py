@@ -15,7 +15,7 @@ uses guest mode, which is public and gives the same traces, more slowly.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
@@ -71,7 +71,7 @@ def can_step() -> bool:
 
 
 @contextmanager
-def ordered(orders: Orders) -> Iterator[None]:
+def ordered(orders: Orders) -> Generator[None]:
     """Inside, tasks run in the order that `orders` decides."""
     if not can_order():
         warnings.warn(

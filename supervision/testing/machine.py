@@ -11,9 +11,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, cast
 
-from hypothesis import note, stateful
+from hypothesis import note, stateful, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple
 
 from supervision.testing.oracles import DEFAULT, Oracle
@@ -32,8 +32,6 @@ __all__ = [
     "precondition",
     "rule",
 ]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Later(Schedule):
@@ -99,6 +97,7 @@ class TrioStateMachine(RuleBasedStateMachine):
         self._sim: Sim | None = None
         self._order = _Later()
         self._failed = False
+        self._cut_short = False
 
     def setup(self) -> None:
         """Called once the sim is open; start the tree here."""
@@ -115,33 +114,36 @@ class TrioStateMachine(RuleBasedStateMachine):
             )
         return self._sim
 
-    @stateful.initialize(schedule=schedules() | schedules(kind="pct"))
-    def _open(self, schedule: Drawn) -> None:
-        if self.schedule_kind is not None and self._sim_schedule() is self._order:
-            self._order.hand_over(schedule)
+    @stateful.initialize(uniform=schedules(), pct=st.deferred(lambda: schedules(kind="pct")))
+    def open_sim(self, uniform: Drawn, pct: Drawn) -> None:
+        """Open the sim, with a drawn order of tasks, and call `setup`."""
+        if self.schedule_kind is not None and self.sim.schedule is self._order:
+            self._order.hand_over(uniform if self.schedule_kind == "uniform" else pct)
         self._guarded(self.setup)
-
-    def _sim_schedule(self) -> Schedule:
-        return self.sim.schedule
 
     def _guarded(self, step: Callable[[], Any]) -> Any:
         """Take a step, settle, judge; a failure gets the timeline."""
         try:
             result = step()
-            if inspect.isawaitable(result):
-                raise TypeError(
-                    f"{step!r} returned an awaitable: decorate an async function itself"
-                )
             if self._sim is not None and not self._sim.closed:
                 self._sim.settle()
                 self._sim.judge()
         except Exception as error:
-            self._failed = True
-            if self._sim is not None:
-                self._sim.explain(error)
-                note(render(self._sim.trace))
+            if not self._stopped(error):
+                self._failed = True
+                if self._sim is not None:
+                    self._sim.explain(error)
+                    note(render(self._sim.trace))
+            raise
+        except BaseException:  # Hypothesis ends the example: there is no end to judge
+            self._cut_short = True
             raise
         return result
+
+    def _stopped(self, error: BaseException | None = None) -> bool:
+        """True if Hypothesis has ended the example; `error` is then what it raised."""
+        stop = None if self._sim is None else self._sim.schedule.stopped
+        return stop is not None and (error is None or error is stop)
 
     def _call(self, fn: Callable[..., Any], args: tuple[Any, ...], values: dict[str, Any]) -> Any:
         """Call a rule's function, in the sim if it is async."""
@@ -155,11 +157,11 @@ class TrioStateMachine(RuleBasedStateMachine):
         if sim is None or sim.closed:
             return
         try:
-            if not self._failed and sim.schedule.stopped is None:
+            if not (self._failed or self._cut_short or self._stopped()):
                 self._guarded(self.finish)
         finally:
             sim.close()
-        if not self._failed and sim.schedule.stopped is None:
+        if not (self._failed or self._cut_short or self._stopped()):
             try:
                 sim.judge()
             except Exception as error:
@@ -167,34 +169,45 @@ class TrioStateMachine(RuleBasedStateMachine):
                 raise
 
 
-def _step(fn: F) -> F:
-    @functools.wraps(fn)
+def _step(fn: Callable[..., Any]) -> Callable[..., Any]:
     def step(machine: TrioStateMachine, *args: Any, **values: Any) -> Any:
         return machine._guarded(lambda: machine._call(fn, args, values))
 
-    # What is wrapped is a plain function, whatever `fn` is: Hypothesis must not think that it is async.
-    del step.__wrapped__
+    # Not by `functools.wraps`: Hypothesis would look through it and see an async function.
+    step.__name__, step.__qualname__, step.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
+    step.__module__ = fn.__module__
     step.__signature__ = inspect.signature(fn)  # type: ignore[attr-defined]
-    return step  # type: ignore[return-value]
+    for name, value in vars(fn).items():  # a `precondition` below the rule has left its mark
+        setattr(step, name, value)
+    return step
 
 
-def rule(**strategies: Any) -> Callable[[F], Any]:
+Decorator = Callable[[Callable[..., Any]], Any]
+
+
+def rule(**strategies: Any) -> Decorator:
     """As `hypothesis.stateful.rule`; the function may be async."""
-    return lambda fn: stateful.rule(**strategies)(_step(fn))
+    mark = cast(Any, stateful.rule)(**strategies)
+    return lambda fn: mark(_step(fn))
 
 
-def initialize(**strategies: Any) -> Callable[[F], Any]:
+def initialize(**strategies: Any) -> Decorator:
     """As `hypothesis.stateful.initialize`; the function may be async."""
-    return lambda fn: stateful.initialize(**strategies)(_step(fn))
+    mark = cast(Any, stateful.initialize)(**strategies)
+    return lambda fn: mark(_step(fn))
 
 
-def invariant(*, check_during_init: bool = False) -> Callable[[F], Any]:
+def invariant(*, check_during_init: bool = False) -> Decorator:
     """As `hypothesis.stateful.invariant`; the function may be async, and must not need time."""
-    return lambda fn: stateful.invariant(check_during_init=check_during_init)(_step(fn))
+    mark = cast(Any, stateful.invariant)(check_during_init=check_during_init)
+    return lambda fn: mark(_step(fn))
 
 
-def precondition(holds: Callable[[Any], Any]) -> Callable[[F], F]:
+def precondition(holds: Callable[[Any], Any]) -> Decorator:
     """As `hypothesis.stateful.precondition`; `holds` may be async, and must change nothing."""
-    if not inspect.iscoroutinefunction(holds):
-        return stateful.precondition(holds)
-    return stateful.precondition(lambda machine: machine._call(holds, (), {}))
+
+    def now(machine: TrioStateMachine) -> Any:
+        return machine._call(holds, (), {})
+
+    test = now if inspect.iscoroutinefunction(holds) else holds
+    return cast(Decorator, cast(Any, stateful.precondition)(test))

@@ -94,9 +94,7 @@ class PoolMachine(TrioStateMachine):
     @rule(data=st.data())
     def all_at_once(self, data: DataObject) -> None:
         """Crashes, messages and operators meet in one instant, each some passes of the loop after the others."""
-        act = st.tuples(
-            st.sampled_from(_ACTS), st.sampled_from(self.workers()), st.integers(0, 3)
-        )
+        act = st.tuples(st.sampled_from(_ACTS), st.sampled_from(self.workers()), st.integers(0, 3))
         for what, path, passes in data.draw(st.lists(act, min_size=2, max_size=4)):
             self.messages += 1
             self.calls.append(self.sim.start(self._act, what, path, passes, self.messages))

@@ -195,7 +195,6 @@ def no_lost_restart(tree: TreeTrace, at: Moment) -> None:
     """When every task waits, each end that nobody asked for has its decision, and each decision that is due its start."""
     if not at.quiescent:
         return
-    me = "no_lost_restart"
     undecided: dict[str, Event] = {}
     due: dict[str, RestartScheduled] = {}
     for event in tree.events:
@@ -217,7 +216,16 @@ def no_lost_restart(tree: TreeTrace, at: Moment) -> None:
             undecided.pop(path, None)
         elif isinstance(event, GaveUp):
             undecided.pop(event.child, None)
-    now = members(tree)
+    _judge_lost(members(tree), undecided, due, at)
+
+
+def _judge_lost(
+    now: dict[str, Member],
+    undecided: dict[str, Event],
+    due: dict[str, RestartScheduled],
+    at: Moment,
+) -> None:
+    me = "no_lost_restart"
     for path, event in undecided.items():
         must(
             _excused(now.get(path)),

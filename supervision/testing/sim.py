@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import inf
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import outcome
 import trio
@@ -353,7 +353,7 @@ class Sim:
             self._stack.close()
         self._loop.end.unwrap()
 
-    def __enter__(self) -> Sim:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _tb: object) -> None:
@@ -371,7 +371,7 @@ class _Status(trio.TaskStatus[Pool]):
     def __init__(self, pool: list[Pool]) -> None:
         self._pool = pool
 
-    def started(self, value: Pool | None = None) -> None:  # type: ignore[override]
+    def started(self, value: Pool | None = None) -> None:
         if value is not None:
             self._pool.append(value)
 

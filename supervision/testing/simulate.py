@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from supervision.testing.errors import Deadlock, Nondeterminism, TooLong
 from supervision.testing.oracles import DEFAULT, Oracle
@@ -85,8 +85,7 @@ def _once(
                 raise TooLong(pending.name, horizon)
             sim.advance_to_next()
         sim.judge()
-        result: Any = pending.value()
-    return result
+        return cast(T, pending.value())
 
 
 def check_determinism(

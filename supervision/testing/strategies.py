@@ -110,14 +110,12 @@ def plans(
         kinds: of lives.
     """
     one = lives(tree, kinds=kinds)
-    if storm:
-        runs = st.tuples(one, st.integers(1, 4)).map(lambda pair: [pair[0]] * pair[1])
-        several = st.lists(runs, max_size=max_lives).map(
-            lambda groups: [life for group in groups for life in group][:max_lives]
-        )
-    else:
-        several = st.lists(one, max_size=max_lives)
-    plan = several.map(lambda found: Plan(tuple(found)))
+    often = st.integers(1, 4 if storm else 1)
+
+    def make(fates: list[tuple[Life, int]]) -> Plan:
+        return Plan(tuple(life for life, times in fates for _ in range(times))[:max_lives])
+
+    plan = st.lists(st.tuples(one, often), max_size=max_lives).map(make)
     paths = [path for path, spec in tree.walk() if isinstance(spec, Worker)]
     return st.fixed_dictionaries(dict.fromkeys(paths, plan))
 

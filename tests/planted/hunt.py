@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import trio
@@ -46,7 +46,7 @@ class Punctual(Actor):
             Punctual.faults.append(f"run {self.ctx.run} got a reminder of run {message[1]}")
         await trio.sleep(0.5)
 
-    faults: list[str] = []
+    faults: ClassVar[list[str]] = []
 
 
 def policy(**options: Any) -> RestartPolicy:
@@ -105,6 +105,14 @@ class Found:
     """Of the last failing example, the smallest if it was shrunk."""
 
 
+class _Enough(KeyboardInterrupt):
+    """Ends Hypothesis' search at the first find: it would go on for a while, even without shrinking."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__()
+        self.error = error
+
+
 def hunt(machine: type[TrioStateMachine], number: int, *, shrink: bool = False) -> Found | None:
     """Run `machine` with one seed; None if it finds nothing in `EXAMPLES`."""
     counts = {"examples": 0, "first": 0, "steps": 0}
@@ -114,20 +122,28 @@ def hunt(machine: type[TrioStateMachine], number: int, *, shrink: bool = False) 
             super().__init__()
             counts["examples"] += 1
             counts["steps"] = 0
+            self.failure: Exception | None = None
 
         def _guarded(self, step):
             counts["steps"] += 1
-            return super()._guarded(step)
+            try:
+                return super()._guarded(step)
+            except Exception as error:
+                self.failure = error
+                raise
 
         def teardown(self) -> None:
             try:
                 super().teardown()
-            except BaseException:
-                self._failed = True
+            except Exception as error:
+                if not self._stopped(error):
+                    self._failed, self.failure = True, error
                 raise
             finally:
                 if self._failed and not counts["first"]:
                     counts["first"] = counts["examples"]
+                    if not shrink:
+                        raise _Enough(self.failure)
 
     wanted = settings(
         settings.get_profile("supervision"),
@@ -139,6 +155,8 @@ def hunt(machine: type[TrioStateMachine], number: int, *, shrink: bool = False) 
     )
     try:
         run_state_machine_as_test(seed(number)(Counted), settings=wanted)
+    except _Enough as enough:
+        return Found(counts["first"], enough.error, counts["steps"])
     except Exception as error:
         return Found(counts["first"], error, counts["steps"])
     return None

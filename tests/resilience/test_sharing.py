@@ -200,6 +200,7 @@ async def test_a_tree_hears_of_its_calls(autojump_clock):
     assert ours[4].sentence() == "analytics is degraded"
     assert ours[7].sentence() == "analytics has recovered"
     assert office.counts == {
+        ("wf_worker_backpressure_events_total", "w", "breaker_open"): 1,
         ("wf_worker_retries_total", "w", "x"): 2,
         ("wf_worker_degraded_total", "w", "analytics"): 2,
         ("wf_worker_backpressure_events_total", "w", "bulkhead_full"): 1,

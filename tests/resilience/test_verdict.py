@@ -71,8 +71,8 @@ TABLE = [
     ("poison", PoisonMessage("bad"), {}, Poison("bad")),
     ("poison in a group", group(Down(), PoisonMessage("bad")), {}, Poison("bad")),
     ("poison is never retried", PoisonMessage("bad"), {"rules": {"on": Exception}}, Poison("bad")),
-    ("no budget", Down(), {"may_retry": lambda: False}, Fail),
-    ("budget", Down(), {"may_retry": lambda: True}, RetryHere(1)),
+    ("no budget", Down(), {"may_retry": lambda _: False}, Fail),
+    ("budget", Down(), {"may_retry": lambda _: True}, RetryHere(1)),
     ("optional, and curable", Down(), {"optional": True}, RetryHere(1)),
     ("optional, and not", ValueError(), {"optional": True}, Degrade),
     ("optional, the last attempt", Down(), {"optional": True, "attempt": 3}, Degrade),
@@ -108,7 +108,7 @@ def test_the_budget_is_asked_last():
     """A retry that would not be made takes nothing from the budget."""
     asked = []
 
-    def may_retry():
+    def may_retry(_):
         asked.append(1)
         return True
 

@@ -50,4 +50,7 @@ async def test_retries_refusals_degradation_and_breakers_are_counted(autojump_cl
     assert values["wf_worker_retries_total"] == {("payer", "stripe"): 2}
     assert values["wf_worker_degraded_total"] == {("payer", "receipts"): 3, ("payer", "slow"): 1}
     assert values["wf_worker_circuit_breaker_state"] == {("stripe",): 2}
-    assert values["wf_worker_backpressure_events_total"] == {("payer", "bulkhead_full"): 1}
+    assert values["wf_worker_backpressure_events_total"] == {
+        ("payer", "bulkhead_full"): 1,
+        ("payer", "breaker_open"): 1,
+    }
