@@ -16,7 +16,7 @@ from trio.lowlevel import checkpoint, wait_task_rescheduled
 
 from actors.context import Context
 from actors.errors import shown
-from actors.letters import NOTHING, Letter
+from actors.letters import NOTHING, Letter, Tick
 from actors.mailbox import Mailbox
 from actors.ref import Ask
 
@@ -120,7 +120,7 @@ async def _live(actor: Actor, ctx: Context) -> None:  # noqa: C901 - one loop on
         box.peak = max(box.peak, len(queue))
         while queue:
             item = queue.popleft()
-            if box.waiters:
+            if box.waiters and not isinstance(item, Tick):
                 box.admit()
             if special:
                 await _handle_special(actor, ctx, box, item)

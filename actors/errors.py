@@ -77,16 +77,31 @@ class MailboxFull(SendError):
         self.capacity = capacity
 
 
+_WAYS_OUT = {
+    "disabled": "Enable it",
+    "removed": "Add it again",
+    "without replicas": "Scale it up",
+}
+
+
 class ActorStopped(SendError):
-    """The receiver has ended for good (or is disabled). Nobody will read this message."""
+    """The receiver has ended for good (or is disabled), and nobody will read this message.
+
+    With `why="interrupted"` it was being handled when the run was stopped: some of it may have been done.
+    """
 
     def __init__(self, path: str, message: object, *, why: str) -> None:
-        super().__init__(
-            f"{path} is {why}, so {_brief(message)} was not delivered."
-            f" {'Enable it' if why == 'disabled' else 'Start it again'}, or route to another replica.",
-            path=path,
-            message=message,
-        )
+        if why == "interrupted":
+            text = (
+                f"{path} was stopped while it worked on {_brief(message)}; there is no answer."
+                " Before you send it again: some of it may have been done."
+            )
+        else:
+            text = (
+                f"{path} is {why}, so {_brief(message)} was not delivered."
+                f" {_WAYS_OUT.get(why, 'Start it again')}, or route to another replica."
+            )
+        super().__init__(text, path=path, message=message)
         self.why = why
 
 

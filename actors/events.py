@@ -1,7 +1,7 @@
 """The record every part reports with, and the one stream they all go to.
 
-Floor: above errors. The rule: reporting never waits, never raises into the reporter, and costs one
-attribute test when nobody listens.
+Floor: above errors. The rule: reporting never waits, never raises into the reporter, and is only
+counted when nobody listens.
 
 A `Stream` has two kinds of readers. *Taps* are functions called in the same step, for the library's
 own trusted parts (log, counters, test traces). *Subscriptions* are bounded queues read by tasks at

@@ -162,10 +162,8 @@ class Mailbox:
             and not self.waiters
             and self.closed is None
         ):
-            self.sent += 1
-            queue.append(
-                ask
-            )  # `put_nowait` when nothing is in the way, as in `ActorRef.tell_nowait`
+            self.sent += 1  # `put_nowait` when nothing is in the way, as in `ActorRef.tell_nowait`
+            queue.append(ask)
         elif self.must_wait():
             self.enqueue_waiter(ask, ask)
         else:
@@ -229,13 +227,13 @@ class Mailbox:
     # -- receiving -------------------------------------------------------------------------------
 
     def admit(self, least: int = 0) -> None:
-        """Move waiting messages into the room there is. Called whenever one was taken out.
+        """Move waiting messages into the room there is. Called whenever a message was taken out.
 
         A reader that found nothing queued takes `least` of them, also where there is no room (capacity 0).
         """
         waiters = self.waiters
         limit = max(self.capacity, least)
-        while waiters and len(self.queue) < limit:
+        while waiters and len(self.queue) - self.ticks < limit:
             key, item = waiters.popitem(last=False)
             self.sent += 1
             self.open_queue().append(item)
@@ -271,7 +269,7 @@ class Mailbox:
                 return NOTHING
             self.peak = max(self.peak, len(self.queue))
             item = self.queue.popleft()
-            if self.waiters:
+            if self.waiters and not isinstance(item, Tick):  # a tick takes no room and leaves none
                 self.admit()
             if not isinstance(item, Letter):
                 self.in_hand = item
@@ -349,13 +347,12 @@ class Mailbox:
             self.dropped += len(self.queue) - len(kept)
             self.queue = kept
             self.ticks = 0
-            self.admit()
 
     def _settle(self, item: object, run: int, error: BaseException | None) -> None:
         letter = item if isinstance(item, Letter) else Letter(item)
         deliveries = letter.deliveries + (1 if error is not None else 0)
         answer = (
-            ActorStopped(self.path, letter.message, why="stopped")
+            ActorStopped(self.path, letter.message, why="interrupted")
             if error is None
             else HandlerFailed(self.path, letter.message, error=error)
         )
@@ -416,10 +413,6 @@ class Mailbox:
                 self.skip(letter)
             else:
                 self.dead_letter(letter, "stopped", 0, None)
-
-    def reopen(self) -> None:
-        """Take messages again."""
-        self.closed = None
 
     def _dismiss_waiters(self) -> None:
         while self.waiters:

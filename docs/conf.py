@@ -31,12 +31,13 @@ nitpicky = True
 
 # No inventory of another project is fetched: the build needs no network and cannot break by it.
 # So a reference is checked where it points into this house, and let through where it leaves it.
-# What `ctx.busy()` returns is for a `with` statement only and has no public name.
-nitpick_ignore = [("py:class", "actors.context.Busy")]
+# What `ctx.busy()` returns is for a `with` statement only, and what the parts of a tree share is nobody else's: neither has a
+# public name.
+nitpick_ignore = [("py:class", "actors.context.Busy"), ("py:class", "actors.office.Office")]
 # Nor have the variables that stand for any type.
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!(actors|supervision)\b).*"),
-    (r"py:.*", r"actors\.resilience\.\w+\.[KPT]"),
+    (r"py:.*", r"actors\.(jobs|resilience)\.\w+\.[KPT]"),
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "smartquotes"]

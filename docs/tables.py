@@ -23,7 +23,7 @@ import attrs
 
 import actors
 import supervision
-from actors import resilience
+from actors import jobs, resilience
 from actors.events import Event
 from actors.resilience import breaker_policy
 from supervision import schema
@@ -33,7 +33,7 @@ from supervision.states import TRANSITIONS, Phase, State
 
 PACKAGES = (actors, supervision)
 # Where public names are imported from. Of two doors that lead to one thing, the first is where it is documented.
-DOORS = (resilience, actors, supervision)
+DOORS = (resilience, jobs, actors, supervision)
 
 
 def public_names() -> dict[str, list[str]]:
@@ -375,6 +375,10 @@ GENERATED = {
     "backoff-options": lambda: options(resilience.Backoff),
     "budget-options": lambda: options(resilience.BudgetPolicy),
     "breaker-options": lambda: options(resilience.BreakerPolicy),
+    "job-options": lambda: options(jobs.NewJob),
+    "job-worker-options": lambda: options(jobs.JobWorker),
+    "idempotency-options": lambda: options(jobs.IdempotencyPolicy),
+    "job-states": lambda: choices(jobs.State),
     "breaker-states": breaker_states,
     "breaker-transitions": breaker_transitions,
     "states": lambda: choices(State),

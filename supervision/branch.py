@@ -146,6 +146,7 @@ class Branch(Member):
         self._given_up = None
         self.budget = Budget(self.spec.intensity, self.spec.period)
         self.become(State.RUNNING, Phase.STARTING)
+        self._unfinished = None
         self._swept_significant = False
         for slot in [slot for slot in self.slots.values() if not slot.listed]:
             del self.slots[slot.spec.name]

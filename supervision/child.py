@@ -418,7 +418,7 @@ class Replica(Member):
         box.run_ended(self.run, failure)
         for ask in ctx.deferred or ():
             ask.returned(
-                ActorStopped(self.path, ask.message, why="stopped")
+                ActorStopped(self.path, ask.message, why="interrupted")
                 if failure is None
                 else HandlerFailed(self.path, ask.message, error=failure)
             )

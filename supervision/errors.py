@@ -65,9 +65,13 @@ class AlreadyPresent(SupervisionError):
     """A child of this name exists. Choose another name, start the one there is, or remove it first."""
 
     def __init__(self, path: str, state: object, child: object = None) -> None:
-        super().__init__(
-            f"{path} exists already and is {state}. Start it with pool.start(), or pool.remove() it first."
+        lives = str(state) in ("running", "restarting")
+        advice = (
+            "Use it (`child` is its address), or pool.stop() it first"
+            if lives
+            else "Start it with pool.start(), or pool.remove() it first"
         )
+        super().__init__(f"{path} exists already and is {state}. {advice}.")
         self.path = path
         self.state = state
         self.child = child

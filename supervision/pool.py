@@ -1,6 +1,6 @@
 """Pool: the handle on a running tree: look, find, start, stop, restart, scale, wait.
 
-Floor: above health. The rule: what an operator asks is decided in one synchronous step, then waited for; asking what cannot
+Floor: above view. The rule: what an operator asks is decided in one synchronous step, then waited for; asking what cannot
 be done in the present state is an error that says what can.
 """
 
@@ -323,7 +323,8 @@ class Pool(View):
         branch, _, member = self._tree.locate(path)
         self._require_tree(verb)
         if member is self._tree.root:
-            raise NotRunning(path, verb, "is the whole tree; use request_stop() or shutdown()")
+            why = "is the root, which only shutdown() or request_stop() can end"
+            raise NotRunning(path, verb, why)
         if not branch.alive or branch.closing:
             raise NotRunning(branch.path, verb)
         return branch, self._members(path)

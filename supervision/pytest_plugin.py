@@ -96,9 +96,10 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        made = getattr(item, "funcargs", {}).get("sim")
-        kit = sys.modules.get("supervision.testing.sim")
-        if kit is not None and isinstance(made, kit.Sim):
+        made: Sim | None = getattr(item, "funcargs", {}).get("sim")
+        if made is not None and hasattr(
+            made, "explain"
+        ):  # a fixture of that name may be the user's
             made.explain(error)
         raise
 

@@ -149,6 +149,10 @@ class Budget:
             stamps.popleft()
         return len(stamps)
 
+    def stamps(self) -> tuple[float, ...]:
+        """When the restarts were that may still count, oldest first."""
+        return tuple(self._stamps)
+
     def __repr__(self) -> str:
         limit = "unlimited" if self.intensity is None else f"{self.intensity} in {self.period:g} s"
         return f"<Budget {limit}, {len(self._stamps)} stamps>"

@@ -19,9 +19,7 @@ from actors.registry import Registry
 from actors.routing import Router, Routing
 from supervision import report
 from supervision.branch import Branch
-from supervision.errors import (
-    NotRunning,
-)
+from supervision.errors import NotRunning
 from supervision.events import StopReport
 from supervision.health import Health, health
 from supervision.member import Member
@@ -141,7 +139,7 @@ class View:
     ) -> WorkerInfo | SupervisorInfo:
         """Wait until what `path` means is in one of `states`; phases count too, `running` includes all of them.
 
-        For a worker with replicas, until all are. Returns at once if so already.
+        For a worker with replicas, until all are at once. Returns at once if so already.
 
         Raises:
             ValueError: there is no such state or phase.
@@ -153,14 +151,19 @@ class View:
             hint = nearest(state, map(str, (*State, *Phase)))
             raise ValueError(f"there is no state or phase {state!r}.{hint}")
         members = self._members(path)
+
+        def there(member: Member) -> bool:
+            return str(member.state) in wanted or str(member.phase) in wanted
+
         await trio.lowlevel.checkpoint()
-        for member in members:
-            while str(member.state) not in wanted and str(member.phase) not in wanted:
-                if self._tree.done.is_set():
-                    raise NotRunning(member.path, "wait_state", f"is {member.state} for good")
-                if self._tree.locate(member.path)[2] is not member:
-                    raise NoSuchActor(member.path, why=f"{member.path} was forgotten meanwhile")
-                await member.changed()
+        while not all(map(there, members)):  # again: the first may have left it while the last came
+            for member in members:
+                while not there(member):
+                    if self._tree.done.is_set():
+                        raise NotRunning(member.path, "wait_state", f"is {member.state} for good")
+                    if self._tree.locate(member.path)[2] is not member:
+                        raise NoSuchActor(member.path, why=f"{member.path} was forgotten meanwhile")
+                    await member.changed()
         return report.info(members[0])
 
     def _members(self, path: str) -> list[Member]:

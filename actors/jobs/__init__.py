@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         ResultAtRisk,
     )
     from actors.jobs.sqlite import MemoryEngine, SQLEngine, SQLiteEngine, open_sqlite
-    from actors.jobs.worker import Handler, JobWorker, job_worker
+    from actors.jobs.worker import JobWorker, job_worker
 
 _HOMES: Final = {
     "actors.errors": (
@@ -134,7 +134,7 @@ _HOMES: Final = {
         "ResultAtRisk",
     ),
     "actors.jobs.sqlite": ("MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"),
-    "actors.jobs.worker": ("Handler", "JobWorker", "job_worker"),
+    "actors.jobs.worker": ("JobWorker", "job_worker"),
 }
 
 __all__ = [
@@ -154,7 +154,6 @@ __all__ = [
     "FailWithRetry",
     "Failed",
     "Fired",
-    "Handler",
     "IdempotencyPolicy",
     "IdempotencyRecord",
     "IdempotencyStore",

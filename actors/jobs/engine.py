@@ -61,6 +61,8 @@ class Settlement(NamedTuple):
 
     lease: Lease
     outcome: Outcome
+    retries: int = 0
+    """What the job had when it was claimed, for engines that have to be told what is not to change."""
 
 
 @attrs.frozen(kw_only=True)

@@ -63,21 +63,32 @@ class State(StrEnum):
     """Where a job is: in exactly one of these."""
 
     SCHEDULED = "scheduled"
+    """not due yet"""
     READY = "ready"
+    """whoever asks next gets it"""
     ACTIVE = "active"
+    """a worker has it, until its lease runs out"""
     COMPLETED = "completed"
+    """done, with a result"""
     ERRORED = "errored"
+    """ended with a business outcome"""
     INCIDENT = "incident"
+    """a person has to look"""
     CANCELLED = "cancelled"
+    """ended by an operator"""
 
 
 class Why(StrEnum):
     """Why a job is put back although it did not fail."""
 
     SNOOZED = "snoozed"
+    """its handler asked for it"""
     REFUSED = "refused"
+    """a breaker or a bulkhead that it needs let nothing through"""
     INTERRUPTED = "interrupted"
+    """its worker was stopped"""
     CRASHED = "crashed"
+    """its worker failed while it ran, perhaps because of it"""
 
 
 @attrs.frozen

@@ -168,7 +168,9 @@ class Shift:
             return True
         sent = trio.current_time()
         settlements = [
-            Settlement(slot.job.lease, slot.outcome) for slot in told if slot.outcome is not None
+            Settlement(slot.job.lease, slot.outcome, slot.job.retries)
+            for slot in told
+            if slot.outcome is not None
         ]
         try:
             found = await self._shielded(settlements, claim)

@@ -214,7 +214,7 @@ async def open_sqlite(
 
     Raises:
         SchemaTooNew: a later version of this library wrote it.
-        sqlite3.OperationalError: it cannot be opened.
+        sqlite3.DatabaseError: it cannot be opened, or is something else.
     """
     found = await trio.to_thread.run_sync(partial(_open, path, synchronous))
     database = Database(found, str(path))
@@ -238,7 +238,7 @@ def _connect(path: str | Path, synchronous: str, deadline: float) -> sqlite3.Con
     while True:
         try:
             return connect(path, synchronous)
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 error.add_note(f"while {str(path)!r} was opened as an engine of jobs")
                 raise

@@ -85,7 +85,7 @@ def exchange(
 ) -> Exchange:
     """Settle, then claim."""
     refused = frozenset(
-        lease for lease, outcome in settlements if not _settle(db, now, lease, outcome)
+        one.lease for one in settlements if not _settle(db, now, one.lease, one.outcome)
     )
     if claim is None:
         return Exchange(refused=refused)

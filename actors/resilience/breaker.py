@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from math import inf
 from random import Random
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from typing import Final, cast
 from weakref import ref
 
 import attrs
@@ -44,11 +44,11 @@ from actors.resilience.verdict import covers, leaves, retry_after
 
 __all__ = ["BreakerStatistics", "CircuitBreaker"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
 logger: Final = logging.getLogger("actors.resilience")
 _RANDOM: Final = Random()
+# Each call asks for it, and before Python 3.12 a member of an enum is slow to look up.
+_CLOSED: Final = BreakerState.CLOSED
 
 
 @record
@@ -267,7 +267,7 @@ class CircuitBreaker(Guard["_Ticket"]):
 
     def enter(self) -> _Ticket:
         """Admit a call, or raise `BreakerOpen`."""
-        if self._state is BreakerState.CLOSED:
+        if self._state is _CLOSED:
             return _Ticket(self._generation, trio.current_time()) if self._timed else self._plain
         state, now = self.state, trio.current_time()
         if state is BreakerState.CLOSED:  # since a new Trio run began
@@ -282,6 +282,8 @@ class CircuitBreaker(Guard["_Ticket"]):
         self._trials.add(ticket)
         return ticket
 
+    enter_at_once = enter
+
     def _leased(self, now: float) -> set[_Ticket]:
         return {trial for trial in self._trials if trial.lease_until > now}
 
@@ -291,20 +293,6 @@ class CircuitBreaker(Guard["_Ticket"]):
             now = trio.current_time()
             ticket.lease_until += now - ticket.started
             ticket.started = now
-
-    async def call(self, fn: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
-        """Call `fn(*args, **kwargs)` if the breaker admits it, and return its result."""
-        ticket = self.enter()  # as `Guard.call`, less the coroutine that a breaker does not need
-        try:
-            result = await fn(*args, **kwargs)
-        except Exception as error:
-            self.failed(ticket, error)
-            raise
-        except BaseException:
-            self.left(ticket)
-            raise
-        self.succeeded(ticket, result)
-        return result
 
     def _refusal(self, now: float) -> BreakerOpen:
         self.rejected += 1
@@ -331,16 +319,18 @@ class CircuitBreaker(Guard["_Ticket"]):
     def succeeded(self, ticket: _Ticket, result: object) -> None:
         """The call returned `result`."""
         fails = self.policy.fails
-        try:
-            failed = fails is not None and result is not NO_RESULT and fails(result)
-        except BaseException:
-            self.left(ticket)
-            raise
-        if failed:
-            self._book(ticket, Outcome.FAILURE, None)
-        elif self._timed or ticket.lease_until < inf:
+        if fails is not None and result is not NO_RESULT:
+            try:
+                failed = fails(result)
+            except BaseException:
+                self.left(ticket)
+                raise
+            if failed:
+                self._book(ticket, Outcome.FAILURE, None)
+                return
+        if ticket is not self._plain:  # timed, a trial, or of an earlier generation
             self._book(ticket, Outcome.SUCCESS, None)
-        elif ticket.generation == self._generation and self._held is None:
+        elif self._held is None:
             self._window.quick_success()
 
     def failed(self, ticket: _Ticket, error: Exception) -> None:

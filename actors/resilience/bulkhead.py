@@ -94,16 +94,23 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
 
     def enter(self) -> trio.lowlevel.Task:
         """Take a place if one is free and nobody waits, or raise `BulkheadFull`."""
-        if self._running >= self._limit or self._line:
+        place = self.enter_at_once()
+        if place is None:
             raise self._refusal(None)
+        return place
+
+    def enter_at_once(self) -> trio.lowlevel.Task | None:
+        """Take a place if one is free and nobody waits."""
+        if self._running >= self._limit or self._line:
+            return None
         self._running += 1
         return self._hold(current_task())
 
     async def enter_waiting(self, until: float = inf) -> trio.lowlevel.Task:
         """Take a place, waiting for one no longer than `max_wait` and `until`, a time of Trio's clock."""
-        if self._running < self._limit and not self._line:
-            self._running += 1
-            return self._hold(current_task())
+        place = self.enter_at_once()
+        if place is not None:
+            return place
         if len(self._line) >= self.max_waiting:
             raise self._refusal(None)
         task = current_task()

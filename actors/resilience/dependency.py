@@ -271,9 +271,11 @@ class Dependency:
             if bulkhead is None:
                 result = await self._bounded(until, fn, args, kwargs)
             else:
-                place = await bulkhead.enter_waiting(until)
-                if breaker is not None and ticket is not None:
-                    breaker.begins(ticket)
+                place = bulkhead.enter_at_once()
+                if place is None:
+                    place = await bulkhead.enter_waiting(until)
+                    if breaker is not None and ticket is not None:
+                        breaker.begins(ticket)
                 try:
                     result = await self._bounded(until, fn, args, kwargs)
                 finally:

@@ -40,6 +40,7 @@ T = TypeVar("T")
 
 _RANDOM: Final = Random()
 _GAVE_UP: Final = "gave up"
+_MARK: Final = "__non_idempotent__"
 
 
 def _attempts(_: object, field: attrs.Attribute[Any], value: Any) -> None:
@@ -117,10 +118,19 @@ class RetryPolicy:
 
         @wraps(fn)
         async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
-            if is_non_idempotent(retried):  # marked above this decorator, or below
+            # As `retry_call`, less the coroutine: with success at the first attempt that is most of what a retry costs.
+            if getattr(retried, _MARK):
                 refuse_without_key(_name_of(fn), self, _key_of(fn, kwargs))
-            return await retry_call(fn, args, kwargs, self)
+            started = trio.current_time() if self.total is not None else 0.0
+            try:
+                return await fn(*args, **kwargs)
+            except Exception as error:
+                tries = Tries(self, started=started)
+                if not tries.again(error):
+                    raise
+            return await tries.go_on(fn, args, kwargs)
 
+        setattr(retried, _MARK, is_non_idempotent(fn))  # below this decorator; or it will be, above
         return retried
 
     def attempts_of(
@@ -186,31 +196,96 @@ async def retry_call(
     if budget is not None:
         budget.attempted(trio.current_time())
     started = trio.current_time() if policy.total is not None else 0.0
-    attempt = 1
-    earlier: list[Exception] = []
-    while True:
-        try:
-            return await fn(*args, **kwargs)
-        except Exception as error:
-            verdict = weigh(
-                error,
-                policy,
-                attempt=attempt,
-                started=started,
-                budget=budget,
-                random=random,
-                until=until,
-                refuses=refuses,
-            )
-            if not isinstance(verdict, RetryHere):
-                note_tries(error, earlier, verdict)
-                raise
-            remember(earlier, error)
-            refused = refuses(verdict.delay)
-            if not refused:
-                _announce(name, attempt, verdict.delay, error)
-        await trio.sleep(0 if refused else verdict.delay)
-        attempt += 1
+    try:
+        return await fn(*args, **kwargs)
+    except Exception as error:
+        tries = Tries(
+            policy,
+            name,
+            started=started,
+            budget=budget,
+            random=random,
+            until=until,
+            refuses=refuses,
+        )
+        if not tries.again(error):
+            raise
+    return await tries.go_on(fn, args, kwargs)
+
+
+class Tries:
+    """A call whose first attempt has failed. Made only then: a call that succeeds at once pays for none of it."""
+
+    __slots__ = (
+        "_attempt",
+        "_budget",
+        "_earlier",
+        "_name",
+        "_policy",
+        "_random",
+        "_refuses",
+        "_started",
+        "_until",
+        "_wait",
+    )
+
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        name: str = "",
+        *,
+        started: float,
+        budget: RetryBudget | None = None,
+        random: Random | None = None,
+        until: float = inf,
+        refuses: Callable[[float], bool] = never_refused,
+    ) -> None:
+        self._policy = policy
+        self._name = name
+        self._started = started
+        self._budget = budget
+        self._random = random
+        self._until = until
+        self._refuses = refuses
+        self._attempt = 1
+        self._wait = 0.0
+        self._earlier: list[Exception] = []
+
+    def again(self, error: Exception) -> bool:
+        """The last attempt raised `error`: True if another is to be made."""
+        verdict = weigh(
+            error,
+            self._policy,
+            attempt=self._attempt,
+            started=self._started,
+            budget=self._budget,
+            random=self._random,
+            until=self._until,
+            refuses=self._refuses,
+        )
+        if not isinstance(verdict, RetryHere):
+            note_tries(error, self._earlier, verdict)
+            return False
+        remember(self._earlier, error)
+        if self._refuses(verdict.delay):
+            self._wait = 0.0
+        else:
+            _announce(self._name, self._attempt, verdict.delay, error)
+            self._wait = verdict.delay
+        self._attempt += 1
+        return True
+
+    async def go_on(
+        self, fn: Callable[..., Awaitable[T]], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> T:
+        """Wait and call `fn` until it succeeds, or is not to be called again."""
+        while True:
+            await trio.sleep(self._wait)
+            try:
+                return await fn(*args, **kwargs)
+            except Exception as error:
+                if not self.again(error):
+                    raise
 
 
 def weigh(
@@ -276,7 +351,7 @@ def _announce(name: str, attempt: int, delay: float, error: Exception) -> None:
 
 def non_idempotent(fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Mark a call that must not take effect twice: it is retried only with an `idempotency_key`."""
-    fn.__non_idempotent__ = True  # type: ignore[attr-defined]
+    setattr(fn, _MARK, True)
     return fn
 
 
@@ -284,7 +359,7 @@ def is_non_idempotent(fn: object) -> bool:
     """True if `fn`, or what it is a `functools.partial` of, is marked."""
     while isinstance(fn, partial):
         fn = cast("partial[object]", fn).func
-    return bool(getattr(fn, "__non_idempotent__", False))
+    return bool(getattr(fn, _MARK, False))
 
 
 def _key_of(fn: object, kwargs: dict[str, Any]) -> object:

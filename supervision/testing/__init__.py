@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-try:
-    import hypothesis  # noqa: F401 - only to say what is missing, before anything half works
-except ImportError as missing:
+from importlib.util import find_spec
+
+if find_spec("hypothesis") is None:  # said before anything half works
     raise ImportError(
         "supervision.testing needs Hypothesis: install the extra, pip install 'treewarden[testing]'"
-    ) from missing
+    )
 
 # A run, stepped by hand; a scenario from beginning to end.
 from supervision.testing.errors import (

@@ -1,21 +1,23 @@
 """What the kit needs of Trio that Trio does not promise, all of it in this file.
 
-Theory. Two things have no public door:
+Theory. Three things have no public door:
 
 * *The order of ready tasks.* Each pass of the loop takes all tasks that are ready as a batch. With
   `trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING` set, which Trio has for test plugins, it sorts the batch by
   creation and lets `trio._core._run._r.shuffle` order it, then takes tasks from its *end*. We put our own `_r` there.
 * *Stepping the loop.* `setup_runner` makes a run and `unrolled_run` is its loop as a generator: it yields the seconds it
   would sleep and is sent what happened meanwhile. Sending it "nothing" until it would sleep lets everything ready run.
+* *Ending a task that shields itself for ever*, so that a failed test is not in the way of the next: `Task._cancel_status` leads to
+  its scopes.
 
 Where the first is missing, tasks run in Trio's own order and one warning says so. Where the second is missing, the kit
-uses guest mode, which is public and gives the same traces, more slowly.
+uses guest mode, which is public and gives the same traces, more slowly. Without the third such a task is left behind.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
@@ -27,7 +29,7 @@ from trio.testing import MockClock
 
 from supervision.testing.errors import KitWarning, Livelock
 
-__all__ = ["HandLoop", "Orders", "can_order", "can_step", "ordered"]
+__all__ = ["HandLoop", "Orders", "can_order", "can_step", "ordered", "unshield"]
 
 _run: Any = import_module("trio._core._run")
 
@@ -88,6 +90,17 @@ def ordered(orders: Orders) -> Generator[None]:
         yield
     finally:
         _run._r, _run._ALLOW_DETERMINISTIC_SCHEDULING = before
+
+
+def unshield(tasks: Iterable[trio.lowlevel.Task]) -> None:
+    """Let the cancellation that is under way reach `tasks` through their shields, as far as this Trio allows."""
+    for task in tasks:
+        status: Any = getattr(task, "_cancel_status", None)
+        while status is not None:
+            scope = getattr(status, "_scope", None)
+            if isinstance(scope, trio.CancelScope):
+                scope.shield = False
+            status = getattr(status, "_parent", None)
 
 
 class HandLoop:

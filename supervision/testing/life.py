@@ -48,7 +48,7 @@ class Life:
 class Plan:
     """The lives of one worker, one a run; each replica has them all."""
 
-    lives: tuple[Life, ...] = attrs.field(default=(), converter=tuple)
+    lives: tuple[Life, ...] = ()
 
     def life(self, run: int) -> Life:
         """Of run number `run`, from 1."""

@@ -11,13 +11,15 @@ import trio
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
+from supervision.branch import Branch
 from supervision.pool import Pool
 from supervision.specs import AutoShutdown, Supervisor, Worker
 from supervision.testing.commands import Command, Verb, do
 from supervision.testing.faulty import Grip, faulty, idle
 from supervision.testing.machine import TrioStateMachine, initialize, precondition, rule
+from supervision.testing.moment import members
 from supervision.testing.sim import Pending
-from supervision.testing.strategies import durations, trees
+from supervision.testing.strategies import STEP, durations, trees
 
 __all__ = ["PoolMachine"]
 
@@ -143,11 +145,31 @@ class PoolMachine(TrioStateMachine):
         """Time passes exactly to the next timer, or a few of them."""
         self.sim.advance_to_next(n)
 
+    def edges(self) -> list[float]:
+        """The next times at which something leaves a window, or a count of failures is cleared."""
+        now, found = self.sim.now, set[float]()
+        for member in members(self.sim.trace.trees[0]).values():
+            if isinstance(member, Branch):
+                found.update(stamp + member.budget.period for stamp in member.budget.stamps())
+            if member.ready_at is not None and member.alive:
+                found.add(member.ready_at + member.spec.restart.reset_after)
+        return sorted(edge for edge in found if edge > now)
+
+    @precondition(lambda self: self.edges())
+    @rule(data=st.data(), off=st.sampled_from([0.0, 0.0, -STEP, STEP]), crash=st.booleans())
+    def time_passes_to_an_edge(self, data: DataObject, off: float, *, crash: bool) -> None:
+        """Time passes exactly to the edge of a window, or to just beside it; runs may crash right then."""
+        edge = data.draw(st.sampled_from(self.edges()))
+        self.sim.advance(max(0.0, edge - self.sim.now + off))
+        if crash and self.live():
+            self.grip(data.draw(st.sampled_from(self.live()))).crash()
+
     @precondition(lambda self: self.running)
-    @rule()
-    def shut_down(self) -> None:
-        """The whole tree is asked to stop."""
-        self.pool.request_stop("the machine")
+    @rule(sure=st.sampled_from([False, False, False, True]))
+    def shut_down(self, *, sure: bool) -> None:
+        """The whole tree is asked to stop; not often, since nothing much happens after it."""
+        if sure:
+            self.pool.request_stop("the machine")
 
     def finish(self) -> None:
         """Stop the tree; every call in flight has to come to its end with it."""

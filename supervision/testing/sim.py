@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextvars
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import inf
@@ -28,7 +28,7 @@ from supervision.supervisor import serve
 from supervision.testing.errors import InjectedFault, Livelock, RealWorld, Survivors, TooLong
 from supervision.testing.faulty import GRIPS, Grips
 from supervision.testing.guest import GuestLoop
-from supervision.testing.internals import HandLoop, can_step, ordered
+from supervision.testing.internals import HandLoop, can_step, ordered, unshield
 from supervision.testing.life import Kind, Life
 from supervision.testing.oracles import DEFAULT, Oracle, judge
 from supervision.testing.schedule import Schedule, replay
@@ -43,6 +43,8 @@ PASSES: Final = 20_000
 """Passes of the loop without a pause that mean a livelock."""
 FAREWELL: Final = 1_000
 """Timers that the clean-up at the end may wait for."""
+_LAST_PASSES: Final = 10
+"""Settlings in which a run whose tasks have ended comes to its own end: it wakes itself through a socket."""
 
 
 class Pending:
@@ -311,16 +313,18 @@ class Sim:
 
     def tasks(self) -> list[str]:
         """Where each task waits, for people."""
-        if self._loop.end is not None or not hasattr(self, "nursery"):
-            return []
         found: list[str] = []
-        todo = list(self.nursery.child_tasks)
-        while todo:
-            task = todo.pop()
-            todo.extend(child for n in task.child_nurseries for child in n.child_tasks)
+        for task in self._all_tasks():
             stack = await_stack(task)
             found.append(f"{task.name}: {stack[-1] if stack else '?'}")
         return found
+
+    def _all_tasks(self) -> Iterator[trio.lowlevel.Task]:
+        todo = [] if self._loop.end is not None else list(self.nursery.child_tasks)
+        while todo:
+            task = todo.pop()
+            todo.extend(child for n in task.child_nurseries for child in n.child_tasks)
+            yield task
 
     def close(self) -> None:
         """Cancel what is left and wait for its end, in virtual time as long as clean-up takes.
@@ -331,27 +335,31 @@ class Sim:
         """
         if self.closed:
             return
-        self.closed = (
-            True  # from here on virtual time has to pass, whatever a draw has raised before
-        )
+        self.closed = True  # from here on time has to pass, whatever a draw has raised before
         try:
-            if self._loop.end is None:
-                self.nursery.cancel_scope.cancel()
-                self._loop.pump()
-            for _ in range(FAREWELL):
-                if self._loop.end is not None:
-                    break
-                due = self.next_timer()
-                self.clock.jump(10.0 if due == inf else max(0.0, due - self.now))
-                self._loop.pump(0.05 if self.real else 0.0)
-            if self._loop.end is None:
-                raise Survivors(self.tasks())
+            self._say_farewell()
         except BaseException:
             self._loop.abandon()
             raise
         finally:
             self._stack.close()
-        self._loop.end.unwrap()
+
+    def _say_farewell(self) -> None:
+        if self._loop.end is None:
+            self.nursery.cancel_scope.cancel()
+            self._loop.pump()
+        for _ in range(FAREWELL):
+            if self._loop.end is not None:
+                self._loop.end.unwrap()
+                return
+            due = self.next_timer()
+            self.clock.jump(10.0 if due == inf else max(0.0, due - self.now))
+            self._loop.pump(0.05 if self.real else 0.0)
+        survivors = Survivors(self.tasks())
+        unshield(self._all_tasks())
+        for _ in range(_LAST_PASSES):
+            self._loop.pump()
+        raise survivors
 
     def __enter__(self) -> Self:
         return self

@@ -8,10 +8,12 @@ import platform
 import sys
 from pathlib import Path
 
-from tests.bench.plan import SIDES
+from tests.bench.plan import FIGURES, Block
+from tests.bench.plan_armour import ARMOUR
 from tests.bench.report import figures, machine, misses, write
 from tests.bench.runner import Job, run_all, side_command
 
+BLOCKS = (FIGURES, ARMOUR)
 DEFAULT_REPETITIONS = 7
 
 
@@ -30,47 +32,67 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--write", action="store_true", help="put the tables into docs/performance.md"
     )
-    parser.add_argument("--only", help="a part of the names of the sides to run, such as `tell`")
+    parser.add_argument(
+        "--only",
+        help="a part of the names of the sides to run, such as `tell`, or `armour` for a table",
+    )
     parser.add_argument("--repetitions", type=int, default=DEFAULT_REPETITIONS)
     parser.add_argument("--save", type=Path, help="a file for all values, as JSON")
     found = parser.parse_args(arguments)
-    if found.write and (found.quick or found.only):
-        parser.error("--write is for whole runs, without --quick and --only")
+    if found.write and found.quick:
+        parser.error("--write is for whole runs, without --quick")
+    if (found.write or found.peers) and not chosen(found.only):
+        parser.error(f"--write and --peers need a whole table, which --only {found.only} is not")
     if found.repetitions < 1:
         parser.error("--repetitions must be 1 or more")
     return found
 
 
+def chosen(only: str | None) -> list[Block]:
+    """The tables all of whose sides are to run."""
+    return [block for block in BLOCKS if all((only or "") in name for name in block.sides)]
+
+
 def main() -> None:
     asked = parse(sys.argv[1:])
-    sides = [side for side in SIDES.values() if not asked.only or asked.only in side.name]
+    every = [side for block in BLOCKS for side in block.sides.values()]
+    sides = [side for side in every if (asked.only or "") in side.name]
     jobs = [
         Job(side.name, side_command(side.target, side.quick if asked.quick else side.n), side.most)
         for side in sides
     ]
     say(machine())
     values = run_all(jobs, 1 if asked.quick else asked.repetitions, say)
-    if asked.only:
-        for side in sides:
+    blocks = chosen(asked.only)
+    whole = {name for block in blocks for name in block.sides}
+    for side in sides:
+        if side.name not in whole:
             print(f"{side.name}: {values[side.name]}")
-        return
-    print(figures(values, quick=asked.quick))
+    minor = platform.python_version().rpartition(".")[0]
+    for block in blocks:
+        text = figures(block, values, quick=asked.quick)
+        print(text)
+        if not asked.quick:
+            say(f"{block.name}: {len(misses(block.rows, values))} goals missed")
+        if asked.write:
+            write(f"{block.name} {minor}", f"\n{machine()}\n\n{text}\n")
     if asked.quick:
         say("small sizes, once: these figures say nothing about speed")
-    else:
-        say(f"{len(misses(values))} goals missed")
     if asked.save:
         asked.save.write_text(json.dumps(values, indent=1), "utf-8")
-    minor = platform.python_version().rpartition(".")[0]
-    if asked.write:
-        write(f"figures {minor}", f"\n{machine()}\n\n{figures(values)}\n")
     if asked.peers:
-        from tests.bench.peers.together import run_peers
+        from tests.bench.peers import together, together_armour
 
-        text = run_peers(asked.repetitions, say)
-        print(text)
-        if asked.write:
-            write(f"peers {minor}", f"\n{machine()}\n\n{text}\n")
+        runs = {
+            "figures": ("peers", together.run_peers),
+            "armour": ("armour peers", together_armour.run_peers),
+        }
+        for block in blocks:
+            name, run_peers = runs[block.name]
+            text = run_peers(asked.repetitions, say)
+            print(text)
+            if asked.write:
+                write(f"{name} {minor}", f"\n{machine()}\n\n{text}\n")
 
 
 if __name__ == "__main__":

@@ -2,17 +2,18 @@
 
 A side is one function, run with `n` things (`quick` of them for a smoke run). A row compares two
 sides; its ratio is always written so that the wanted direction is plain: *rate* says how many times
-as many per CPU second ours does, *cost* how many times as much one of ours takes.
+as many per CPU second ours does, *cost* how many times as much one of ours takes, *more* how much longer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 import attrs
 
-__all__ = ["ROWS", "SIDES", "Kind", "Row", "Side"]
+__all__ = ["FIGURES", "ROWS", "SIDES", "Block", "Kind", "Row", "Side"]
 
 
 class Kind(StrEnum):
@@ -22,6 +23,8 @@ class Kind(StrEnum):
     """Other / ours: more is better."""
     COST = "cost"
     """Ours / other: less is better."""
+    MORE = "more"
+    """Ours - other, in µs: less is better."""
     BYTES = "bytes"
     """Ours alone: less is better."""
 
@@ -61,6 +64,8 @@ class Row:
                 return other / ours
             case Kind.COST:
                 return ours / other
+            case Kind.MORE:
+                return ours - other
             case Kind.BYTES:
                 return ours
 
@@ -74,13 +79,35 @@ class Row:
         return abs(figure - self.goal) / self.goal
 
     def show(self, figure: float) -> str:
-        return f"{figure:,.0f} B" if self.kind is Kind.BYTES else f"{figure:.2f}x"
+        match self.kind:
+            case Kind.BYTES:
+                return f"{figure:,.0f} B"
+            case Kind.MORE:
+                return f"{figure:+.2f} µs"
+            case _:
+                return f"{figure:.2f}x"
 
     def show_goal(self) -> str:
         if self.goal is None:
             return "none"
-        sign = "≥" if self.kind is Kind.RATE else "≤"
-        return f"{sign} {self.goal:,.0f} B" if self.kind is Kind.BYTES else f"{sign} {self.goal:g}x"
+        match self.kind:
+            case Kind.RATE:
+                return f"≥ {self.goal:g}x"
+            case Kind.COST:
+                return f"≤ {self.goal:g}x"
+            case Kind.MORE:
+                return f"≤ {self.goal:+g} µs"
+            case Kind.BYTES:
+                return f"≤ {self.goal:,.0f} B"
+
+
+@attrs.frozen
+class Block:
+    """A table of the page: it is measured as a whole, and stands between markers of its own."""
+
+    name: str
+    sides: Mapping[str, Side]
+    rows: Sequence[Row]
 
 
 MANY: Final = 100_000
@@ -147,3 +174,5 @@ ROWS: Final = (
     ),
     Row("`import supervision`", "imports.ours", "imports.trio_alone", Kind.COST, 1.25),
 )
+
+FIGURES: Final = Block("figures", SIDES, ROWS)

@@ -8,10 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.bench.plan import ROWS, SIDES, Row
+from tests.bench.plan import Block, Row
 from tests.bench.runner import ROOT, Spread
 
-__all__ = ["compare", "figures", "machine", "misses", "spread_of", "table", "verdict", "write"]
+__all__ = [
+    "comparisons",
+    "figures",
+    "machine",
+    "misses",
+    "spread_of",
+    "table",
+    "verdict",
+    "write",
+]
 
 PAGE = ROOT / "docs" / "performance.md"
 
@@ -62,12 +71,12 @@ def spread_of(values: Sequence[float], unit: str) -> str:
     return f"{middle} {unit} ({low} to {high})"
 
 
-def figures(values: Mapping[str, Sequence[float]], *, quick: bool = False) -> str:
-    """Both tables: the comparisons with their verdicts, and the values they come from."""
-    rows = []
-    for row in ROWS:
+def comparisons(rows: Iterable[Row], values: Mapping[str, Sequence[float]]) -> str:
+    """The table of what is beside what, with the verdicts."""
+    cells = []
+    for row in rows:
         found = compare(row, values)
-        rows.append(
+        cells.append(
             (
                 row.title,
                 row.show(found.middle),
@@ -76,27 +85,32 @@ def figures(values: Mapping[str, Sequence[float]], *, quick: bool = False) -> st
                 verdict(row, found.middle),
             )
         )
+    return table(("what", "figure", "least to most", "wanted", "verdict"), cells)
+
+
+def figures(block: Block, values: Mapping[str, Sequence[float]], *, quick: bool = False) -> str:
+    """Both tables: the comparisons with their verdicts, and the values they come from."""
     sides = [
         (
             side.label,
             f"{side.quick if quick else side.n:,}",
             spread_of(values[side.name], side.unit),
         )
-        for side in SIDES.values()
+        for side in block.sides.values()
         if values.get(side.name)
     ]
     return "\n\n".join(
         (
-            table(("what", "figure", "least to most", "wanted", "verdict"), rows),
+            comparisons(block.rows, values),
             table(("one of", "of how many", "CPU time or memory, least to most"), sides),
         )
     )
 
 
-def misses(values: Mapping[str, Sequence[float]]) -> list[Row]:
+def misses(rows: Iterable[Row], values: Mapping[str, Sequence[float]]) -> list[Row]:
     """The rows whose goal was not reached."""
     return [
-        row for row in ROWS if row.goal is not None and not row.reached(compare(row, values).middle)
+        row for row in rows if row.goal is not None and not row.reached(compare(row, values).middle)
     ]
 
 

@@ -23,6 +23,7 @@ from actors.jobs import (
     open_sqlite,
 )
 from actors.options import OptionError
+from actors.resilience import degrade
 from tests.jobs.tree import at_work, one, worker
 
 
@@ -56,9 +57,7 @@ class Effect:
 async def try_claim(store, key, seconds=30.0):
     """True if the key can be claimed now."""
     try:
-        return isinstance(
-            await store.claim(key, "", "w", claim_for=seconds, run_again=True), Begin
-        )
+        return isinstance(await store.claim(key, "", "w", claim_for=seconds, run_again=True), Begin)
     except KeyBusy:
         return False
 
@@ -145,6 +144,27 @@ async def test_b099_a_store_that_cannot_be_opened(tmp_path):
             pass
 
     assert str(where) in "".join(info.value.__notes__)
+
+
+async def test_b099_going_on_without_it_is_said(autojump_clock, store):
+    """B099 with the policy "open": a worker that goes on with a local store says so from its start."""
+    act = Effect()
+
+    async def shared():
+        raise OSError("no such host")
+
+    async def run(ctx):
+        found = await degrade("shared idempotency store", default=store).call(shared)
+        await found.value.once("k", act)
+        await ctx.sleep(100)
+
+    async with at_work(run) as seen:
+        await trio.sleep(1)
+
+    assert act.times == [0]
+    assert seen.times("DegradationChanged", feature="shared idempotency store", degraded=True) == [
+        0
+    ]
 
 
 async def test_a_hit_is_counted_and_completes(autojump_clock, engine, store):

@@ -14,7 +14,7 @@ from actors.errors import (
     IncidentError,
     PoisonMessage,
 )
-from actors.jobs import JobWorker, MemoryEngine, NewJob, State, job_worker
+from actors.jobs import MemoryEngine, NewJob, State, job_worker
 from actors.options import OptionError
 from actors.resilience import BreakerPolicy, Dependency
 from supervision import Worker
@@ -431,33 +431,6 @@ async def test_a_handler_that_ends_the_process(autojump_clock, engine):
 
     info = await engine.find(key)
     assert (info.state, info.deliveries) == (State.READY, 1)
-
-
-REFUSED = {
-    "too much ahead": ({"max_jobs_activated": 9}, "8 at most, twice the concurrency of 4"),
-    "too little": ({"max_jobs_activated": 3}, "the concurrency, or more"),
-    "no place": ({"concurrency": 0}, "1 or more"),
-    "no lease": ({"timeout": 0}, "above 0"),
-    "one text": ({"fetch_variables": "name"}, r"write \['name'\]"),
-    "a quotation mark": ({"fetch_variables": ['a"b']}, "without quotation marks"),
-    "no engine": ({"engine": "sqlite"}, "engine is an Engine"),
-    "no dependency": ({"requires": ["bank"]}, "Dependency"),
-    "a slip": ({"concurency": 3}, "Did you mean 'concurrency'"),
-}
-
-
-@pytest.mark.parametrize(("options", "why"), REFUSED.values(), ids=REFUSED)
-def test_refused_at_the_door(options, why):
-    """An option that cannot be is refused where it is written, with the reason."""
-    with pytest.raises(OptionError, match=why):
-        JobWorker("a", nothing, **options)
-
-
-@pytest.mark.parametrize("handler", [None, lambda job, ctx: None, trio.sleep])
-def test_a_handler_that_is_none(handler):
-    """A handler that cannot be awaited with a job and a context is refused."""
-    with pytest.raises(OptionError, match="async def"):
-        JobWorker("a", handler)
 
 
 async def test_as_a_decorator(autojump_clock, engine):

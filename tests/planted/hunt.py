@@ -22,7 +22,7 @@ from supervision.testing import (
 __all__ = ["HUNTERS", "Found", "hunt"]
 
 EXAMPLES = 1000
-"""In which every planted bug has to be found."""
+"""In which every planted bug has to be found: about ten times what it takes as a rule."""
 
 
 async def busy(ctx) -> None:
@@ -85,11 +85,33 @@ class Fixed(PoolMachine):
         Punctual.faults = self.sim.trace.faults
 
 
+class Tight(PoolMachine):
+    """One reader under a tight window: for bugs that need several things to happen to the same run."""
+
+    tree = Supervisor(
+        "t",
+        [
+            Supervisor(
+                "inner",
+                [Worker("loop", busy, restart=policy(initial_backoff=0, max_restarts=0))],
+                intensity=1,
+                period=1,
+                restart=policy(initial_backoff=0, max_restarts=0),
+                auto_shutdown=AutoShutdown.NEVER,
+            )
+        ],
+        auto_shutdown=AutoShutdown.NEVER,
+    )
+
+
 HUNTERS: dict[str, type[TrioStateMachine]] = {
     "late_result_counted": BreakerMachine,
     "trial_place_leaked": BreakerMachine,
     "place_lost_at_handover": BulkheadMachine,
     "backoff_never_reset": BackoffMachine,
+    "lost_wake_up": Tight,
+    "window_edge": Tight,
+    "budget_off_by_one": Tight,
 }
 """Who looks for which bug; `Fixed` for all others."""
 

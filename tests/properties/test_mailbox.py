@@ -36,8 +36,12 @@ class Model:
         self.received: list[int] = []
         self.dead: list[int] = []
 
+    def messages(self) -> int:
+        """How much of the capacity is used: ticks need none."""
+        return sum(item >= 0 for item in self.queue)
+
     def full(self) -> bool:
-        room = self.spec.capacity - sum(item >= 0 for item in self.queue)
+        room = self.spec.capacity - self.messages()
         handing_over = self.spec.capacity == 0 and self.reading and not self.queue
         return room <= 0 and not handing_over
 
@@ -77,7 +81,7 @@ class Model:
             self.read()
 
     def admit(self, least: int = 0) -> None:
-        while self.waiting and len(self.queue) < max(self.spec.capacity, least):
+        while self.waiting and self.messages() < max(self.spec.capacity, least):
             self.queue.append(self.waiting.popleft())
 
     def read(self) -> None:
@@ -115,7 +119,6 @@ class Model:
         kept = [item for item in self.queue if item >= 0]
         self.counts["dropped"] += len(self.queue) - len(kept)
         self.queue = deque(kept)
-        self.admit()
 
     def close(self, *, keep: bool) -> None:
         self.closed = True

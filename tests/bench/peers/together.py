@@ -10,11 +10,11 @@ from typing import Final
 
 import attrs
 
-from tests.bench.plan import SIDES
+from tests.bench.plan import SIDES, Side
 from tests.bench.report import spread_of, table
 from tests.bench.runner import ROOT, Failure, Job, Spread, run_all, side_command
 
-__all__ = ["PEERS", "SKIPPED", "Peer", "run_peers"]
+__all__ = ["PEERS", "SKIPPED", "Measured", "Peer", "measure_all", "named", "notes", "run_peers"]
 
 WORKLOADS: Final = ("tell", "ask", "life", "restart", "memory")
 OURS: Final = {
@@ -117,12 +117,39 @@ SKIPPED: Final = {
 }  # fmt: skip
 
 
+@attrs.frozen
+class Measured:
+    """What came of the peers: values by `workload module`, ours under `workload ours`."""
+
+    present: Sequence[Peer]
+    values: Mapping[str, Sequence[float]]
+    absent: Mapping[str, str]
+    """Why others have none."""
+
+
 def run_peers(repetitions: int, say: Callable[[str], None]) -> str:
     """Measure every peer that this Python can run, ours among them, and return the tables."""
-    jobs = [_ours(workload) for workload in WORKLOADS]
-    absent = {name: f"not measured: {why}" for name, why in SKIPPED.items()}
+    ours = {workload: SIDES[name] for workload, name in OURS.items()}
+    measured = measure_all(PEERS, SKIPPED, ours, _how_many, repetitions, say)
+    return "\n\n".join(_tables(measured))
+
+
+def measure_all(
+    peers: Sequence[Peer],
+    skipped: Mapping[str, str],
+    ours: Mapping[str, Side],
+    how_many: Callable[[Peer, str], int],
+    repetitions: int,
+    say: Callable[[str], None],
+) -> Measured:
+    """Measure each workload of `ours`, here and in every peer that offers it and that this Python can run."""
+    jobs = [
+        Job(f"{workload} ours", side_command(side.target, side.n))
+        for workload, side in ours.items()
+    ]
+    absent = {name: f"not measured: {why}" for name, why in skipped.items()}
     present: list[Peer] = []
-    for peer in PEERS:
+    for peer in peers:
         if sys.version_info[:2] < peer.python:
             absent[peer.packages[0]] = f"needs Python {'.'.join(map(str, peer.python))}"
             continue
@@ -133,26 +160,23 @@ def run_peers(repetitions: int, say: Callable[[str], None]) -> str:
             absent[peer.packages[0]] = f"could not be installed: {error}"
             continue
         present.append(peer)
-        jobs += [_theirs(peer, python, workload) for workload in peer.offers]
+        for workload in peer.offers:
+            what = (workload, str(how_many(peer, workload)))
+            command = [str(python), "-m", f"tests.bench.peers.{peer.module}", *what]
+            jobs.append(Job(f"{workload} {peer.module}", command, most=5))
     # A workload's measurements stand together, so that all peers meet the same neighbours.
-    jobs.sort(key=lambda job: WORKLOADS.index(job.name.partition(" ")[0]))
-    values = run_all(jobs, repetitions, say, lenient=True)
-    return "\n\n".join(_tables(present, values, absent))
+    order = list(ours)
+    jobs.sort(key=lambda job: order.index(job.name.partition(" ")[0]))
+    return Measured(present, run_all(jobs, repetitions, say, lenient=True), absent)
 
 
-def _ours(workload: str) -> Job:
-    side = SIDES[OURS[workload]]
-    return Job(f"{workload} ours", side_command(side.target, side.n))
-
-
-def _theirs(peer: Peer, python: Path, workload: str) -> Job:
+def _how_many(peer: Peer, workload: str) -> int:
     n = SIDES[OURS[workload]].n
     if workload in ("life", "memory"):
         n = min(n, peer.most)
     if workload == "restart":
         n = 200 if peer.module == "mode" else 1_000
-    command = [str(python), "-m", f"tests.bench.peers.{peer.module}", workload, str(n)]
-    return Job(f"{workload} {peer.module}", command, most=5)
+    return n
 
 
 def environment(peer: Peer) -> Path:
@@ -184,17 +208,26 @@ def version_of(peer: Peer) -> str:
     return done.stdout.strip()
 
 
-def _tables(
-    present: Sequence[Peer], values: Mapping[str, Sequence[float]], absent: Mapping[str, str]
-) -> list[str]:
+def _tables(measured: Measured) -> list[str]:
+    values = measured.values
     head = ("one of, in µs of CPU", "tell", "ask", "start + stop", "restart", "memory, idle")
     rows = [("**treewarden**", *(_cell(values, workload, "ours") for workload in WORKLOADS))]
-    for peer in present:
-        name = f"{peer.packages[0]} {version_of(peer)}"
-        rows.append((name, *(_cell(values, workload, peer.module) for workload in WORKLOADS)))
-    notes = [f"* {peer.packages[0]}: {peer.note}." for peer in present if peer.note]
-    notes += [f"* {name}: {why}." for name, why in absent.items()]
-    return [table(head, rows), _fastest(present, values), "\n".join(notes)]
+    for peer in measured.present:
+        cells = (_cell(values, workload, peer.module) for workload in WORKLOADS)
+        rows.append((named(peer), *cells))
+    return [table(head, rows), _fastest(measured.present, values), notes(measured)]
+
+
+def named(peer: Peer) -> str:
+    """A peer with its version."""
+    return f"{peer.packages[0]} {version_of(peer)}"
+
+
+def notes(measured: Measured) -> str:
+    """How the peers differ, and why some are missing."""
+    lines = [f"* {peer.packages[0]}: {peer.note}." for peer in measured.present if peer.note]
+    lines += [f"* {name}: {why}." for name, why in measured.absent.items()]
+    return "\n".join(lines)
 
 
 def _cell(values: Mapping[str, Sequence[float]], workload: str, who: str) -> str:

@@ -1,0 +1,82 @@
+"""Periodic jobs: one for each period, however many ask."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+import trio
+
+from actors.jobs import MemoryEngine, NewJob, Periodic
+from actors.options import OptionError
+from tests.jobs.kit import states
+from tests.jobs.tree import at_work, worker
+
+
+@pytest.fixture
+def engine():
+    return MemoryEngine("shop")
+
+
+async def test_one_job_for_each_period(autojump_clock, engine):
+    """Three nodes with one schedule enqueue one job for each period, at its beginning."""
+    runs = []
+
+    async def handler(job, ctx):
+        runs.append(trio.current_time())
+
+    def node():
+        return Periodic("tick", NewJob("a"), every=60, offset=5, engine=engine, random=Random(1))
+
+    async with at_work(node(), node(), node(), worker(handler, engine)):
+        await trio.sleep(200)
+
+    assert runs == [0, 5, 65, 125, 185]
+
+
+async def test_missed_periods_are_not_made_up_for(autojump_clock, engine):
+    """After nobody was there for a while, the present period has its job and those before have none."""
+    job = Periodic("tick", NewJob("a"), every=60, engine=engine)
+    async with at_work(job):
+        await trio.sleep(30)
+    await trio.sleep(600)
+    async with at_work(job):
+        await trio.sleep(1)
+
+    assert await states(engine) == {"ready": 2}
+
+
+async def test_an_engine_that_fails(autojump_clock, engine, monkeypatch):
+    """A failing engine is asked again; the period has its job as soon as it works."""
+    real = engine.fire
+
+    async def fire(*args):
+        if trio.current_time() < 10:
+            await trio.lowlevel.checkpoint()
+            raise OSError("down")
+        return await real(*args)
+
+    monkeypatch.setattr(engine, "fire", fire)
+    spec = Periodic("tick", NewJob("a"), every=60, engine=engine, random=Random(1))
+    async with at_work(spec) as seen:
+        await trio.sleep(40)
+
+    assert await states(engine) == {"ready": 1}
+    assert len(seen.times("EngineFailing")) == len(seen.times("EngineRecovered")) == 1
+
+
+async def test_a_stop_is_heard_at_once(autojump_clock, engine):
+    """A stop does not wait for the next period."""
+    async with at_work(Periodic("tick", NewJob("a"), every=86400, engine=engine)) as seen:
+        await trio.sleep(1)
+        await seen.pool.shutdown()
+        assert trio.current_time() == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"every": 0}, {"every": 1, "offset": -1}, {"every": 1, "evry": 1}]
+)
+def test_refused_at_the_door(engine, options):
+    """A schedule that cannot be is refused where it is written."""
+    with pytest.raises(OptionError):
+        Periodic("tick", NewJob("a"), engine=engine, **options)

@@ -1,0 +1,267 @@
+"""The file engine: its thread, its transactions, its schema, and what is strange on disk."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import threading
+
+import pytest
+import trio
+
+from actors.errors import NotStorable, SchemaTooNew
+from actors.jobs import Completed, NewJob, open_sqlite
+from actors.jobs.database import Database, connect
+from actors.jobs.schema import VERSION
+from tests.jobs.kit import claim, put, states, take
+
+SLOW = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+
+
+@pytest.fixture
+async def database(tmp_path):
+    found = Database(connect(tmp_path / "x.db"), "x")
+    yield found
+    await found.aclose()
+
+
+def held(database):
+    """Keep the thread in a write until `release` is set. Returns (begun, release)."""
+    begun, release = threading.Event(), threading.Event()
+
+    def hold(db):
+        begun.set()
+        release.wait(20)
+        return "held"
+
+    return hold, begun, release
+
+
+async def test_concurrent_writes_are_one_commit(database):
+    """What was asked for while the thread was busy is one commit, and all of it is written."""
+    await database.write(lambda db: db.execute("CREATE TABLE t (x)"))
+    hold, begun, release = held(database)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(database.write, hold)
+        await trio.to_thread.run_sync(begun.wait)
+        for n in range(50):
+            nursery.start_soon(
+                database.write, lambda db, n=n: db.execute("INSERT INTO t VALUES (?)", (n,))
+            )
+        await trio.testing.wait_all_tasks_blocked()
+        before = database.commits
+        release.set()
+
+    assert database.commits - before == 2
+    assert await database.read(lambda db: db.execute("SELECT count(*) FROM t").fetchone()[0]) == 50
+
+
+async def test_one_that_fails_takes_nothing_with_it(database):
+    """Of a group of writes, one that fails is undone alone."""
+    await database.write(lambda db: db.execute("CREATE TABLE t (x UNIQUE)"))
+    hold, begun, release = held(database)
+    errors = []
+
+    async def insert(n):
+        try:
+            await database.write(lambda db: db.execute("INSERT INTO t VALUES (?)", (n,)))
+        except sqlite3.IntegrityError as error:
+            errors.append(error)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(database.write, hold)
+        await trio.to_thread.run_sync(begun.wait)
+        for n in (1, 2, 2, 3):
+            nursery.start_soon(insert, n)
+        await trio.testing.wait_all_tasks_blocked()
+        release.set()
+
+    assert len(errors) == 1
+    rows = await database.read(lambda db: db.execute("SELECT x FROM t ORDER BY x").fetchall())
+    assert [row[0] for row in rows] == [1, 2, 3]
+
+
+async def test_a_write_that_has_begun_is_waited_for(database):
+    """A cancelled write that had begun is committed, and its caller hears so; one that had not is withdrawn."""
+    await database.write(lambda db: db.execute("CREATE TABLE t (x)"))
+    hold, begun, release = held(database)
+    heard = []
+
+    async def first():
+        with trio.CancelScope() as scope:
+            scopes.append(scope)
+            heard.append(
+                await database.write(
+                    lambda db: (hold(db), db.execute("INSERT INTO t VALUES (1)"))[0]
+                )
+            )
+
+    async def second():
+        with trio.CancelScope() as scope:
+            scopes.append(scope)
+            await database.write(lambda db: db.execute("INSERT INTO t VALUES (2)"))
+
+    scopes = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(first)
+        await trio.to_thread.run_sync(begun.wait)
+        nursery.start_soon(second)
+        await trio.testing.wait_all_tasks_blocked()
+        for scope in scopes:
+            scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        release.set()
+
+    rows = await database.read(lambda db: db.execute("SELECT x FROM t").fetchall())
+    assert ([row[0] for row in rows], heard) == ([1], ["held"])
+
+
+async def test_a_read_is_interrupted(database):
+    """A cancelled read ends at once, and the connection works afterwards."""
+    began = threading.Event()
+
+    def slow(db):
+        began.set()
+        return db.execute(SLOW).fetchone()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(database.read, slow)
+        await trio.to_thread.run_sync(began.wait)
+        nursery.cancel_scope.cancel()
+
+    assert await database.read(lambda db: db.execute("SELECT 7").fetchone()[0]) == 7
+
+
+async def test_after_the_end(tmp_path):
+    """A closed database says so, and its thread is gone."""
+    database = Database(connect(tmp_path / "x.db"), "x")
+    await database.write(lambda db: db.execute("CREATE TABLE t (x)"))
+    await database.aclose()
+    await database.aclose()
+
+    with pytest.raises(trio.ClosedResourceError):
+        await database.read(lambda db: None)
+    database._thread.join(10)
+    assert not database._thread.is_alive()
+
+
+async def test_a_lock_that_is_not_to_be_had(tmp_path, clock):
+    """When another program holds the file too long, callers hear of it and the engine works again afterwards."""
+    async with open_sqlite(tmp_path / "x.db", clock=clock) as engine:
+        await engine.run(lambda db: db.execute("PRAGMA user_version"))
+        await engine._runner.read(lambda db: db.execute("PRAGMA busy_timeout = 1").fetchone())
+        other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            await put(engine, "x")
+        other.execute("ROLLBACK")
+        other.close()
+
+        assert len(await put(engine, "x")) == 1
+
+
+async def test_jobs_outlive_the_process(tmp_path, clock):
+    """What was enqueued is there when the file is opened again, and keys stay the same."""
+    async with open_sqlite(tmp_path / "x.db", clock=clock) as engine:
+        (key,) = await put(engine, "x")
+    async with open_sqlite(tmp_path / "x.db", clock=clock) as engine:
+        job = (await take(engine))["x"]
+
+    assert (job.key, job.idempotency_key) == (key, f"x/{key}")
+
+
+async def test_keys_are_not_used_again(tmp_path, clock):
+    """The key of a pruned job is never given to another, since it may still be known downstream."""
+    async with open_sqlite(tmp_path / "x.db", clock=clock) as engine:
+        (old,) = await put(engine, "x")
+        await engine.settle((await take(engine))["x"].lease, Completed())
+        clock.pass_(10)
+        assert await engine.prune(1) == 1
+        (new,) = await put(engine, "y")
+
+    assert new != old
+
+
+async def test_a_later_schema_is_refused(tmp_path, clock):
+    """A database of a later version is refused with both numbers, and not changed."""
+    path = tmp_path / "x.db"
+    async with open_sqlite(path, clock=clock):
+        pass
+    db = sqlite3.connect(path)
+    db.execute("UPDATE jobs_schema SET version = ?", (VERSION + 1,))
+    db.commit()
+    db.close()
+
+    with pytest.raises(SchemaTooNew, match=f"version {VERSION + 1}.*up to {VERSION}") as info:
+        async with open_sqlite(path):
+            pass
+
+    assert (info.value.found, info.value.known) == (VERSION + 1, VERSION)
+
+
+async def test_migrated_by_many_at_once(tmp_path):
+    """Threads with connections of their own that open a new file at once all succeed, and it is migrated once."""
+    path = tmp_path / "x.db"
+
+    async def start():
+        async with open_sqlite(path) as engine:
+            await put(engine, "x")
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(start)
+
+    async with open_sqlite(path) as engine:
+        assert await states(engine) == {"ready": 8}
+
+
+async def test_a_file_that_is_no_database(tmp_path):
+    """A file that is something else is refused, with its path."""
+    path = tmp_path / "x.db"
+    path.write_text("this is not a database, but it is long enough to look like one" * 20)
+
+    with pytest.raises(sqlite3.DatabaseError) as info:
+        async with open_sqlite(path):
+            pass
+
+    assert str(path) in info.value.__notes__[0]
+
+
+async def test_ten_megabytes(tmp_path, clock):
+    """A payload of 10 MB is refused at the door with what to do, and taken where the limit allows it."""
+    big = NewJob("a", {"name": "x", "big": "x" * 10_000_000})
+    async with open_sqlite(tmp_path / "x.db", clock=clock) as engine:
+        with pytest.raises(NotStorable, match="store it elsewhere"):
+            await engine.enqueue(big)
+    async with open_sqlite(tmp_path / "y.db", clock=clock, max_bytes=20_000_000) as engine:
+        await engine.enqueue(big)
+        (job,) = await engine.activate(claim(fetch=("name",)))
+        assert job.variables == {"name": "x"}
+
+
+@pytest.mark.parametrize(
+    "variables", [[1], "text", 7, {1: 2}, {"x": b"bytes"}, {"x": float("inf")}]
+)
+async def test_variables_that_are_no_object(engine, variables):
+    """Variables that are no JSON object are refused when they are enqueued."""
+    with pytest.raises(NotStorable):
+        await engine.enqueue(NewJob("a", variables))
+
+    assert await states(engine) == {}
+
+
+async def test_a_forgotten_engine_does_not_keep_the_process(tmp_path):
+    """A program that ends with an engine open ends."""
+    program = (
+        "import trio, sys\n"
+        "from actors.jobs import open_sqlite\n"
+        "async def main():\n"
+        "    await open_sqlite(sys.argv[1]).__aenter__()\n"
+        "trio.run(main)\n"
+    )
+    done = await trio.run_process(
+        [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "x.db")],
+        capture_stderr=True,
+        check=False,
+    )
+    assert done.returncode == 0
