@@ -15,8 +15,8 @@ import trio
 from trio.lowlevel import checkpoint, wait_task_rescheduled
 
 from actors.context import Context
-from actors.errors import shown
-from actors.letters import NOTHING, Letter, Tick
+from actors.errors import noted, shown
+from actors.letters import NOTHING, Letter
 from actors.mailbox import Mailbox
 from actors.ref import Ask
 
@@ -91,7 +91,7 @@ async def _live_and_clean_up(actor: Actor, ctx: Context) -> None:
             except Exception as second:
                 if error is None:
                     raise
-                error.add_note(f"its stopped() then raised {shown(second)}")
+                noted(error, f"its stopped() then raised {shown(second)}")
 
 
 async def _live(actor: Actor, ctx: Context) -> None:  # noqa: C901 - one loop on purpose, see below
@@ -107,7 +107,7 @@ async def _live(actor: Actor, ctx: Context) -> None:  # noqa: C901 - one loop on
     while True:
         if not box.queue:
             if box.waiters:
-                box.admit(1)
+                box.admit()
             elif ctx.stopping:
                 return
             else:
@@ -120,8 +120,8 @@ async def _live(actor: Actor, ctx: Context) -> None:  # noqa: C901 - one loop on
         box.peak = max(box.peak, len(queue))
         while queue:
             item = queue.popleft()
-            if box.waiters and not isinstance(item, Tick):
-                box.admit()
+            if box.waiters:
+                box.admit(item)
             if special:
                 await _handle_special(actor, ctx, box, item)
             elif not isinstance(item, Letter):

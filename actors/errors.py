@@ -7,6 +7,7 @@ The rule: each class says whose fault it is and what to do, and a failed send ha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -46,6 +47,7 @@ __all__ = [
     "NoSuchActor",
     "SendError",
     "WouldWaitForItself",
+    "noted",
     "shown",
 ]
 
@@ -436,6 +438,13 @@ def shown(value: object) -> str:
         return repr(value)
     except Exception as error:
         return f"<{type(value).__qualname__}, whose repr raises {type(error).__name__}>"
+
+
+def noted(error: BaseException, note: str) -> None:
+    """Add `note` once; an error that refuses notes goes without."""
+    with suppress(Exception):
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
 
 def _brief(message: object) -> str:

@@ -226,14 +226,16 @@ class Mailbox:
 
     # -- receiving -------------------------------------------------------------------------------
 
-    def admit(self, least: int = 0) -> None:
-        """Move waiting messages into the room there is. Called whenever a message was taken out.
+    def admit(self, taken: object = NOTHING) -> None:
+        """Move waiting messages into the room there is, now that `taken` was popped, or that the reader found nothing.
 
-        A reader that found nothing queued takes `least` of them, also where there is no room (capacity 0).
+        Where there never is room (capacity 0) one comes in when the reader finds nothing, or takes a tick: else timers could
+        keep senders out for ever.
         """
         waiters = self.waiters
-        limit = max(self.capacity, least)
-        while waiters and len(self.queue) - self.ticks < limit:
+        tick = isinstance(taken, Tick)  # not accepted yet, so still counted
+        limit = max(self.capacity, tick or taken is NOTHING)
+        while waiters and len(self.queue) - self.ticks + tick < limit:
             key, item = waiters.popitem(last=False)
             self.sent += 1
             self.open_queue().append(item)
@@ -264,13 +266,13 @@ class Mailbox:
         """The next item, now in hand, or NOTHING. Stale letters are skipped and counted."""
         while True:
             if self.waiters and not self.queue:
-                self.admit(1)
+                self.admit()
             if not self.queue:
                 return NOTHING
             self.peak = max(self.peak, len(self.queue))
             item = self.queue.popleft()
-            if self.waiters and not isinstance(item, Tick):  # a tick takes no room and leaves none
-                self.admit()
+            if self.waiters:
+                self.admit(item)
             if not isinstance(item, Letter):
                 self.in_hand = item
                 return item
@@ -359,12 +361,14 @@ class Mailbox:
         if isinstance(item, Tick):
             self.dropped += 1
         elif letter.returned(answer):
-            self.dead_letter(letter, "failed" if error else "interrupted", run, error, keep=False)
+            reason = "interrupted" if error is None else "failed"
+            self.dead_letter(letter, reason, run, error, keep=False)
         elif self.redeliver and deliveries <= self.redeliver:
             letter.deliveries = deliveries
             self.open_queue().appendleft(letter)
         else:
-            reason = ("poison" if self.redeliver else "failed") if error else "interrupted"
+            failed = "poison" if self.redeliver else "failed"
+            reason = "interrupted" if error is None else failed
             letter.deliveries = max(deliveries, 1)
             self.dead_letter(letter, reason, run, error)
 

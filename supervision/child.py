@@ -156,14 +156,15 @@ class Replica(Member):
                                 task.context = self.tree.fresh_context()
                                 await cancel_shielded_checkpoint()
             except Exception as exc:
+                if self._ending_now:
+                    raise  # the library itself has failed: better the tree ends than a replica without a task
                 error = exc
             except BaseException as exc:
                 if trio.current_effective_deadline() == -inf:
                     raise  # the nursery itself is being torn down
                 error = self._sort_out(exc)
-            if (
-                self._again
-            ):  # the run that was cancelled, or raised what only the scope could sort out
+            if self._again:
+                # The run that was cancelled, or raised what only the scope could sort out.
                 self.scope = None  # closed: the next run needs another
                 self._run_is_over(error, scope)
                 if self._again:
@@ -424,7 +425,8 @@ class Replica(Member):
             )
         if tree.registry:
             tree.registry.release(ActorRef(box))
-        self.error = error or self.error
+        if error is not None:
+            self.error = error
         if how is Ending.FAILED:
             tree.emit(Failed, self.path, self.run, error=error, lasted=self.lasted(now))
         else:

@@ -43,6 +43,6 @@ def log_event(event: Event) -> None:
         level,
         "%s",
         text,
-        exc_info=error,
+        exc_info=None if error is None else (type(error), error, error.__traceback__),
         extra={"event": event.kind, "actor_path": event.path, "actor_run": event.run},
     )

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import trio
 
 from actors.clock import Timer
+from actors.errors import noted
 from supervision.commons import Commons
 from supervision.errors import IllegalTransition
 from supervision.plan import Ending
@@ -182,9 +183,7 @@ class Member:
         """The last failures, oldest first, each noted with path, run and restart number."""
         out: list[Exception] = []
         for error, run, number in self._errors or ():
-            note = f"{self.path}, run {run}, restart {number}"
-            if note not in getattr(error, "__notes__", ()):
-                error.add_note(note)
+            noted(error, f"{self.path}, run {run}, restart {number}")
             out.append(error)
         return tuple(out)
 

@@ -99,7 +99,9 @@ def decide(
     if ending is Ending.RETURNED and policy.type is not RestartType.PERMANENT:
         return Rest(State.STOPPED)
     if not policy.covers(error):
-        why = f"{shown(error)} is none of the errors that a restart may cure (RestartPolicy(on=...))"
+        why = (
+            f"{shown(error)} is none of the errors that a restart may cure (RestartPolicy(on=...))"
+        )
         return _exhausted(why, on_failed)
     if policy.exhausted(failures):
         times = f"{failures} consecutive times (max_restarts={policy.max_restarts})"

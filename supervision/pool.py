@@ -316,8 +316,9 @@ class Pool(View):
             return None
         first = slot.members[0]
         assert isinstance(first, Replica)
-        path = first.path.rpartition("/")[0]
-        return ActorRef(first.mailbox) if len(slot.members) == 1 else self._tree.router(slot, path)
+        if len(slot.members) == 1:
+            return ActorRef(first.mailbox)
+        return slot.address(first.path.rpartition("/")[0])
 
     def _targets(self, path: str, verb: str) -> tuple[Branch, list[Member]]:
         branch, _, member = self._tree.locate(path)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import attrs
 
 from actors.ref import ActorRef
+from actors.routing import Router
 from supervision.child import Replica
 from supervision.member import Member
 from supervision.specs import Spec
@@ -29,6 +30,7 @@ class Slot:
     numbers: int = 0
     """The number that the next replica gets."""
     _refs: tuple[ActorRef, ...] | None = None
+    _router: Router | None = None
 
     def add(self, members: Iterable[Member]) -> None:
         """Add members at the end."""
@@ -45,3 +47,9 @@ class Slot:
         if self._refs is None:
             self._refs = tuple(ActorRef(m.mailbox) for m in self.members if isinstance(m, Replica))
         return self._refs
+
+    def address(self, path: str) -> Router:
+        """The one address of all its replicas. Everybody gets the same, so that turns go round over all that is sent to them."""
+        if self._router is None:
+            self._router = Router(path, self.refs)
+        return self._router

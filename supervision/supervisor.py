@@ -121,7 +121,7 @@ async def serve(
             outside.cancel_scope.cancel(reason="the tree has ended")
     finally:
         live.done.set()  # also if the library itself has failed: nobody may wait for this tree for ever
-        error = live.fatal or live.failure
+        error = live.failure if live.fatal is None else live.fatal
         if error is not None:
             raise error
 

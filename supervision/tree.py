@@ -17,7 +17,6 @@ from actors.clock import Timer
 from actors.errors import NoSuchActor
 from actors.options import close_to
 from actors.ref import ActorRef, Ref
-from actors.routing import Router
 from supervision.branch import Branch
 from supervision.child import Replica
 from supervision.commons import Commons
@@ -243,7 +242,7 @@ class Tree(Commons):
         registered = self.registry.whereis(name)
         if registered is not None:
             return registered
-        _, slot, member = self.locate(name)
+        branch, slot, member = self.locate(name)
         if isinstance(member, Replica):
             return ActorRef(member.mailbox)
         if slot is None or not isinstance(slot.spec, Worker):
@@ -254,11 +253,7 @@ class Tree(Commons):
             and isinstance(slot.members[0], Replica)
         ):
             return ActorRef(slot.members[0].mailbox)
-        return self.router(slot, name)
-
-    def router(self, slot: Slot, path: str, **options: Any) -> Router:
-        """One address for all replicas of a worker."""
-        return Router(path, slot.refs, **options)
+        return slot.address(f"{branch.path}/{slot.spec.name}")
 
     def __repr__(self) -> str:
         return f"<Tree {self.root!r}>"

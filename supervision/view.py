@@ -119,10 +119,10 @@ class View:
         key: Callable[[object], object] | None = None,
     ) -> Router:
         """One address over the replicas of a worker, with a routing of your choice."""
-        _, slot, _ = self._tree.locate(name)
+        branch, slot, _ = self._tree.locate(name)
         if slot is None or not isinstance(slot.spec, Worker):
             raise NoSuchActor(name, why=f"{name!r} is a supervisor, which takes no messages")
-        return self._tree.router(slot, name, routing=routing, key=key)
+        return Router(f"{branch.path}/{slot.spec.name}", slot.refs, routing, key)
 
     # -- waiting ---------------------------------------------------------------------------------
 

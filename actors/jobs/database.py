@@ -28,6 +28,8 @@ __all__ = ["Database", "Inline", "Runner", "connect"]
 T = TypeVar("T")
 _GROUP: Final = 100
 """Writes in one commit at most."""
+_LOOK: Final = 10_000
+"""Steps of SQLite's machine, far less than a millisecond, between two looks at whether a read is still wanted."""
 
 
 class Runner(Protocol):
@@ -99,7 +101,6 @@ class Database:
         self._db = db
         self._orders: deque[_Order] = deque()
         self._lock = threading.Condition()
-        self._reading: _Order | None = None
         self._closing = False
         self._ended = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
@@ -136,8 +137,6 @@ class Database:
                     self._orders.remove(order)
                     return trio.lowlevel.Abort.SUCCEEDED
                 order.raise_cancel = raise_cancel
-                if self._reading is order:
-                    self._db.interrupt()
             return trio.lowlevel.Abort.FAILED
 
         value: T = await trio.lowlevel.wait_task_rescheduled(abort)
@@ -150,10 +149,7 @@ class Database:
             if orders[0].write:
                 self._commit(orders)
             else:
-                (order,) = orders
-                order.result = outcome.capture(order.fn, self._db)
-                with self._lock:
-                    self._reading = None
+                self._read(orders[0])
             _deliver(orders)
         self._db.close()
         try:
@@ -174,9 +170,14 @@ class Database:
                 self._orders.popleft().begun = True
                 orders.append(order)
                 if not order.write:
-                    self._reading = order
                     break
             return orders
+
+    def _read(self, order: _Order) -> None:
+        # Asked while it runs: an interrupt from outside that comes just before it begins would change nothing.
+        self._db.set_progress_handler(lambda: order.raise_cancel is not None, _LOOK)
+        order.result = outcome.capture(order.fn, self._db)
+        self._db.set_progress_handler(None, _LOOK)
 
     def _commit(self, orders: list[_Order]) -> None:
         db, alone = self._db, len(orders) == 1

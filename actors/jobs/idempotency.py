@@ -214,18 +214,17 @@ class IdempotencyStore(ABC):
             raise
         if error is not None:
             if policy.final and isinstance(error, policy.final):
-                await self._record(key, owner, "failed", shown(error), policy)
+                reason = shown(error).encode("utf-8", "replace").decode("utf-8")
+                await self._record(key, owner, "failed", reason, policy)
             else:
                 await self._quietly(self.forget(key, owner))
             raise error
-        try:
-            text = json.dumps(result, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as problem:
-            await self._record(key, owner, "done", "null", policy)
+        text, problem = _as_json(result)
+        await self._record(key, owner, "done", text, policy)
+        if problem:
             raise IncidentError(
                 f"the work under key {key!r} was done, but its result is no JSON: {problem}"
-            ) from problem
-        await self._record(key, owner, "done", text, policy)
+            )
         return result
 
     async def _run(
@@ -305,6 +304,14 @@ class IdempotencyStore(ABC):
     @abstractmethod
     async def prune(self) -> int:
         """Delete records that have expired. Returns how many."""
+
+
+def _as_json(result: object) -> tuple[str, str]:
+    """Its text and nothing; or that of nothing, and what is wrong with it."""
+    try:
+        return json.dumps(result, allow_nan=False), ""
+    except (TypeError, ValueError, RecursionError) as error:
+        return "null", str(error)
 
 
 def fingerprint(payload: object) -> str:

@@ -50,7 +50,7 @@ def encode(variables: object, what: str, limit: int = MAX_BYTES) -> str:
             raise NotStorable(f"the names in {what} must be texts, not {_short(shown(name))}")
     try:
         text = json.dumps(named, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        size = len(text) if len(text) * 4 <= limit else len(text.encode("utf-8"))
+        size = len(text.encode("utf-8"))  # fails for half a character, which no database takes
     except (TypeError, ValueError, RecursionError) as error:
         raise NotStorable(f"{what} cannot be written as JSON: {error}") from error
     if size > limit:

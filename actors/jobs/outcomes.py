@@ -57,6 +57,8 @@ __all__ = [
 
 _LONGEST: Final = 2000
 """Characters of a reason that are kept."""
+_REFUSED_FOR: Final = 0.5
+"""Seconds at least that a job waits after a breaker or bulkhead has let nothing through."""
 
 
 class State(StrEnum):
@@ -183,7 +185,8 @@ def outcome_of_error(
         hint=retry_after(error),
     )
     if isinstance(verdict, HandBack):
-        return PutBack(Why.REFUSED, _cut(verdict.why), verdict.retry_in)
+        # A place may be free at once, but to ask for it again and again would be a loop through the engine.
+        return PutBack(Why.REFUSED, _cut(verdict.why), max(verdict.retry_in, _REFUSED_FOR))
     delay = verdict.delay if isinstance(verdict, RetryHere) else backoff.delay(1, random)
     return Failed(_cut(shown(error)), max(job.retries - 1, 0), delay)
 
@@ -193,7 +196,7 @@ def _errored(error: BpmnError, limit: int) -> Outcome:
         text = encode(error.variables, "the variables of its BpmnError", limit)
     except NotStorable as problem:
         return Incident(_cut(f"it raised {error}, but {problem}"))
-    return Errored(error.code, _cut(error.message), text)
+    return Errored(_cut(error.code), _cut(error.message), text)
 
 
 def _wait(error: FailWithRetry, now: datetime) -> float:
@@ -203,6 +206,7 @@ def _wait(error: FailWithRetry, now: datetime) -> float:
 
 
 def _cut(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode("utf-8")  # an error may quote half a character
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

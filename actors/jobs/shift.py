@@ -9,7 +9,8 @@ Floor: above slot, signals and bell. Theory, with the faults of others that it a
 * All leases are renewed in one call each third of their length, until the last outcome is told, so also while the worker
   drains (kagkarlsson/db-scheduler#365). A handler's cancel scope ends with its lease, so no clock is asked twice.
 * A stop ends the intake, gives back what has not begun, lets the rest end within the grace, cancels it and gives it back with
-  its attempt restored (riverqueue/river#1290). Whatever ends the run, two more seconds are for telling outcomes.
+  its attempt restored (riverqueue/river#1290). Whatever ends the run, an exchange
+  that is under way may end, and two more seconds are for telling outcomes.
 * A job that goes down with its worker keeps its count of deliveries, so that one which always does so ends as poison.
 * An engine that fails is asked again with a growing wait, and nothing here ends: leases and handlers go on as long as they can.
 """
@@ -76,6 +77,7 @@ class Shift:
         self.low = max(spec.concurrency - 1, spec.held // 2)
         self.nursery: trio.Nursery | None = None
         self.pausing: trio.CancelScope | None = None
+        self.patience = spec.claim_timeout
 
     async def work(self) -> None:
         """Until a stop is asked for and all is settled."""
@@ -89,7 +91,10 @@ class Shift:
                         await self._desk()
                         self.nursery.cancel_scope.cancel(reason="all jobs are settled")
                 finally:
-                    await self._settle_the_rest()
+                    self.patience = min(self.patience, _LAST_WORDS)
+                    end = trio.current_time() + self.patience
+                    with trio.CancelScope(shield=True, deadline=end):
+                        await self._settle_the_rest()
         finally:
             unlisten()
 
@@ -187,7 +192,7 @@ class Shift:
         return True
 
     async def _shielded(self, settlements: list[Settlement], claim: Claim | None) -> Exchange:
-        limit = self.spec.claim_timeout
+        limit = self.patience
         with trio.CancelScope(shield=True, deadline=trio.current_time() + limit):
             return await self.engine.exchange(settlements, claim)
         raise trio.TooSlowError(f"no answer within {limit:g} s")
@@ -358,12 +363,8 @@ class Shift:
         while book.waiting:
             slot = book.waiting.popleft()
             book.end(slot, PutBack(Why.INTERRUPTED, "stopped before it began"))
-        if not book.ended:
-            return
-        limit = min(self.spec.claim_timeout, _LAST_WORDS)
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + limit):
-            while not await self._exchange(0):
-                await self._wait_for_engine()
+        while book.ended and not await self._exchange(0):
+            await self._wait_for_engine()
 
     # -- the engine ------------------------------------------------------------------------------
 

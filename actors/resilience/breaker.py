@@ -116,10 +116,11 @@ class CircuitBreaker(Guard["_Ticket"]):
         self._generation = 0
         # One for all calls of a generation in which nobody asks how long they take.
         self._plain = _Ticket(0, -inf)
-        self._timed = self.policy.windowed
+        self._timed = self.policy.slow_after is not None
+        self._windowed = self.policy.windowed
         self._window = (
             Window(self.policy.window, self.policy.window_calls)
-            if self._timed
+            if self._windowed
             else Window(inf, None)
         )
         self._run: ref[trio.lowlevel.TrioToken] | None = None
@@ -330,7 +331,12 @@ class CircuitBreaker(Guard["_Ticket"]):
                 return
         if ticket is not self._plain:  # timed, a trial, or of an earlier generation
             self._book(ticket, Outcome.SUCCESS, None)
-        elif self._held is None:
+        elif self._held is not None:
+            pass
+        elif self._windowed:
+            self._settle_in()
+            self._window.success(trio.current_time())
+        else:
             self._window.quick_success()
 
     def failed(self, ticket: _Ticket, error: Exception) -> None:

@@ -32,10 +32,10 @@ from actors.resilience.deadlines import note_unbounded
 from actors.resilience.guard import NO_RESULT
 from actors.resilience.retries import (
     RetryPolicy,
+    Tries,
     is_non_idempotent,
     never_refused,
     refuse_without_key,
-    retry_call,
 )
 from actors.resilience.signals import current_tree, set_level, shared
 
@@ -244,17 +244,25 @@ class Dependency:
             note_unbounded(self.name)
         if self.retry is None:
             return await self._attempt(guards, until, fn, args, kwargs)
-        return await retry_call(
-            self._attempt,
-            (guards, until, fn, args, kwargs),
-            {},
-            self.retry,
-            name=self.name,
-            budget=guards.budget,
-            random=self.random,
-            until=until,
-            refuses=never_refused if guards.breaker is None else guards.breaker.refuses_in,
-        )
+        budget, attempt = guards.budget, (guards, until, fn, args, kwargs)
+        if budget is not None:
+            budget.attempted(trio.current_time())
+        started = trio.current_time() if self.retry.total is not None else 0.0
+        try:
+            return await self._attempt(*attempt)
+        except Exception as error:
+            tries = Tries(
+                self.retry,
+                self.name,
+                started=started,
+                budget=budget,
+                random=self.random,
+                until=until,
+                refuses=never_refused if guards.breaker is None else guards.breaker.refuses_in,
+            )
+            if not tries.again(error):
+                raise
+        return await tries.go_on(self._attempt, attempt, {})
 
     async def _attempt(
         self,

@@ -118,7 +118,7 @@ class RetryPolicy:
 
         @wraps(fn)
         async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
-            # As `retry_call`, less the coroutine: with success at the first attempt that is most of what a retry costs.
+            # As `retry`, less a coroutine: with success at the first attempt that is most of what a retry costs.
             if getattr(retried, _MARK):
                 refuse_without_key(_name_of(fn), self, _key_of(fn, kwargs))
             started = trio.current_time() if self.total is not None else 0.0
@@ -169,28 +169,6 @@ async def retry(
     Raises:
         MissingIdempotencyKey: `fn` is marked `@non_idempotent` and no `idempotency_key` is among `kwargs`.
     """
-    return await retry_call(fn, args, kwargs, policy, name=name, budget=budget, random=random)
-
-
-async def retry_call(
-    fn: Callable[..., Awaitable[T]],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    policy: RetryPolicy,
-    *,
-    name: str = "",
-    budget: RetryBudget | None = None,
-    random: Random | None = None,
-    until: float = inf,
-    refuses: Callable[[float], bool] = never_refused,
-) -> T:
-    """`retry`, with the arguments of `fn` kept apart from its own.
-
-    Args:
-        until: a deadline that no cancel scope knows.
-        refuses: tells if an attempt in so many seconds would be refused: then it is made at once, to be told when to come back,
-            instead of waiting for that.
-    """
     if is_non_idempotent(fn):
         refuse_without_key(_name_of(fn), policy, _key_of(fn, kwargs))
     if budget is not None:
@@ -199,22 +177,20 @@ async def retry_call(
     try:
         return await fn(*args, **kwargs)
     except Exception as error:
-        tries = Tries(
-            policy,
-            name,
-            started=started,
-            budget=budget,
-            random=random,
-            until=until,
-            refuses=refuses,
-        )
+        tries = Tries(policy, name, started=started, budget=budget, random=random)
         if not tries.again(error):
             raise
     return await tries.go_on(fn, args, kwargs)
 
 
 class Tries:
-    """A call whose first attempt has failed. Made only then: a call that succeeds at once pays for none of it."""
+    """A call whose first attempt has failed. Made only then: a call that succeeds at once pays for none of it.
+
+    Args:
+        until: a deadline that no cancel scope knows.
+        refuses: tells if an attempt in so many seconds would be refused: then it is made at once, to be told when to come back,
+            instead of waiting for that.
+    """
 
     __slots__ = (
         "_attempt",
@@ -357,9 +333,11 @@ def non_idempotent(fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 def is_non_idempotent(fn: object) -> bool:
     """True if `fn`, or what it is a `functools.partial` of, is marked."""
-    while isinstance(fn, partial):
+    while not getattr(fn, _MARK, False):
+        if not isinstance(fn, partial):
+            return False
         fn = cast("partial[object]", fn).func
-    return bool(getattr(fn, _MARK, False))
+    return True
 
 
 def _key_of(fn: object, kwargs: dict[str, Any]) -> object:

@@ -76,7 +76,7 @@ def _constants(spec: Spec) -> Iterator[float]:
 
 def durations(tree: Spec) -> SearchStrategy[float]:
     """Seconds: 0, those that `tree` speaks of and what is just beside them, then eighths up to 8."""
-    constants = sorted({c for c in _constants(tree) if 0 < c <= _LONGEST})
+    constants = sorted({float(c) for c in _constants(tree) if 0 < c <= _LONGEST})
     edges = [c + d for c in constants for d in (-STEP, STEP) if c + d > 0]
     spoken = list(dict.fromkeys([0.0, *constants, *edges]))
     return st.one_of(st.sampled_from(spoken), st.integers(0, 64).map(lambda n: n * STEP))

@@ -71,7 +71,7 @@ def main() -> None:
     minor = platform.python_version().rpartition(".")[0]
     for block in blocks:
         text = figures(block, values, quick=asked.quick)
-        print(text)
+        print(f"{text}\n")
         if not asked.quick:
             say(f"{block.name}: {len(misses(block.rows, values))} goals missed")
         if asked.write:
@@ -87,8 +87,7 @@ def main() -> None:
             "figures": ("peers", together.run_peers),
             "armour": ("armour peers", together_armour.run_peers),
         }
-        for block in blocks:
-            name, run_peers = runs[block.name]
+        for name, run_peers in (runs[block.name] for block in blocks if block.name in runs):
             text = run_peers(asked.repetitions, say)
             print(text)
             if asked.write:

@@ -209,6 +209,6 @@ class Machine(RuleBasedStateMachine):
 def test_any_order_of_calls(kind):
     """Whatever is done in whatever order, each job is in one place, ends once, and has the numbers of the model."""
     machine = type("Machine", (Machine,), {"kind": kind})
-    examples = max(10, settings.default.max_examples // (1 if kind == "memory" else 4))
+    examples = max(10, settings.default.max_examples // (2 if kind == "memory" else 5))
 
     run_state_machine_as_test(machine, settings=settings(max_examples=examples))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import threading
+from random import Random
 
 import pytest
 import trio
@@ -114,6 +115,38 @@ async def test_a_write_that_has_begun_is_waited_for(database):
 
     rows = await database.read(lambda db: db.execute("SELECT x FROM t").fetchall())
     assert ([row[0] for row in rows], heard) == ([1], ["held"])
+
+
+async def test_cancelled_at_any_moment(database):
+    """Whenever its caller is cancelled, a write is there exactly if the caller heard of it."""
+    await database.write(lambda db: db.execute("CREATE TABLE t (x)"))
+    random, heard = Random(5), []
+    for n in range(300):
+        with trio.CancelScope(deadline=trio.current_time() + random.uniform(0, 0.0005)):
+            await database.write(lambda db, n=n: db.execute("INSERT INTO t VALUES (?)", (n,)))
+            heard.append(n)
+
+    rows = await database.read(lambda db: db.execute("SELECT x FROM t ORDER BY x").fetchall())
+    assert [row[0] for row in rows] == heard
+
+
+async def test_migrated_by_processes_at_once(tmp_path):
+    """Processes that open a new file at once all succeed, and it is migrated once."""
+    program = (
+        "import trio, sys\n"
+        "from actors.jobs import NewJob, open_sqlite\n"
+        "async def main():\n"
+        "    async with open_sqlite(sys.argv[1]) as engine:\n"
+        "        await engine.enqueue(NewJob('a'))\n"
+        "trio.run(main)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "x.db")]
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(trio.run_process, command)
+
+    async with open_sqlite(tmp_path / "x.db") as engine:
+        assert await states(engine) == {"ready": 3}
 
 
 async def test_a_read_is_interrupted(database):
@@ -240,7 +273,7 @@ async def test_ten_megabytes(tmp_path, clock):
 
 
 @pytest.mark.parametrize(
-    "variables", [[1], "text", 7, {1: 2}, {"x": b"bytes"}, {"x": float("inf")}]
+    "variables", [[1], "text", 7, {1: 2}, {"x": b"bytes"}, {"x": float("inf")}, {"x": "\ud800"}]
 )
 async def test_variables_that_are_no_object(engine, variables):
     """Variables that are no JSON object are refused when they are enqueued."""

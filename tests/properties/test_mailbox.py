@@ -93,7 +93,7 @@ class Model:
                 self.reading = False
                 self.hand = self.queue.popleft()
                 self.received.append(self.hand)
-                self.admit()
+                self.admit(int(self.hand < 0))
 
     def receive(self) -> None:
         self.done()

@@ -83,6 +83,16 @@ async def test_a_partial_is_what_it_is_a_partial_of(autojump_clock):
     assert bank.calls == ["k1", "k1"]
 
 
+async def test_a_partial_may_carry_the_mark_itself(autojump_clock):
+    """A mark on a `functools.partial` holds like one on the function within."""
+
+    async def pay(amount: int) -> int:
+        raise AssertionError("called without a key")
+
+    with pytest.raises(MissingIdempotencyKey):
+        await call(partial(non_idempotent(partial(pay, 5))))
+
+
 async def test_one_attempt_needs_no_key(autojump_clock):
     """A call that is not repeated needs no key."""
     bank = Bank()

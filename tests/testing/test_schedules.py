@@ -8,12 +8,17 @@ from hypothesis import find, given, settings, strategies as st
 
 from supervision import Supervisor, Worker
 from supervision.testing import (
+    Bundle,
     InvariantViolation,
     KitWarning,
     Schedule,
     Sim,
+    TooLong,
     TrioStateMachine,
     idle,
+    initialize,
+    invariant,
+    precondition,
     replay,
     rule,
     schedules,
@@ -101,7 +106,7 @@ def test_a_draw_that_ends_the_example_ends_the_run_in_order() -> None:
 
     class Short(Schedule):
         def _choose(self, rest) -> int:
-            if self.stopped is None:
+            if self.stopped is None and self.on_stop is not None:
                 self.stopped = Over()
                 self.on_stop()
             return 0
@@ -130,7 +135,9 @@ def test_a_trio_without_the_hooks_works_in_its_own_order(monkeypatch) -> None:
     """One warning says what is missing; everything else goes on."""
     monkeypatch.setattr("supervision.testing.internals._FOR_ORDER", ("_no_such_name",))
     assert not can_order()
-    with pytest.warns(KitWarning, match="neither explored nor replayed"), Sim() as sim:
+    with pytest.warns(KitWarning, match="neither explored nor replayed"):
+        sim = Sim()
+    with sim:
         pool = sim.supervise(Supervisor("t", [Worker("w", idle)]))
         assert pool.health().ready
 
@@ -173,3 +180,54 @@ def test_a_machine_explores_orders() -> None:
     with pytest.raises(InvariantViolation) as caught:
         run_state_machine_as_test(Picky, settings=settings(looking(200), database=None))
     assert any("--supervision-schedule='fifo except" in note for note in caught.value.__notes__)
+
+
+class Later(TrioStateMachine):
+    """Async in every place in which Hypothesis has a plain function."""
+
+    rule_timeout = 5.0
+
+    @initialize(first=st.integers(1, 3))
+    async def begins(self, first) -> None:
+        await trio.sleep(1)
+        self.value = first
+
+    async def is_small(self) -> bool:
+        return self.value < 6
+
+    @precondition(is_small)
+    @rule(more=st.integers(1, 2))
+    async def grows(self, more) -> None:
+        await trio.sleep(more)
+        self.value += more
+
+    @rule(target=Bundle("values"))
+    async def gives(self) -> int:
+        await trio.lowlevel.checkpoint()
+        return self.value
+
+    @rule(value=Bundle("values"))
+    async def takes(self, value) -> None:
+        assert value <= self.value
+
+    @invariant()
+    async def stays_small(self) -> None:
+        await trio.lowlevel.checkpoint()
+        assert self.value <= 7
+
+
+TestLater = Later.TestCase
+TestLater.settings = looking(30, steps=10)
+
+
+def test_an_async_rule_has_to_end_in_its_time() -> None:
+    """A rule that takes longer than the machine allows fails the example."""
+    from hypothesis.stateful import run_state_machine_as_test
+
+    class Slow(Later):
+        @rule()
+        async def sleeps(self) -> None:
+            await trio.sleep(6)
+
+    with pytest.raises(TooLong, match="within 5 virtual seconds"):
+        run_state_machine_as_test(Slow, settings=settings(looking(100), database=None))

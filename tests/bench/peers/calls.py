@@ -1,6 +1,6 @@
 """What the armour's peers share: `measure(call, n)` awaits `call()` under Trio, `n` times in a row.
 
-Their files define those of `breaker rate retry bulkhead stack` that their library offers.
+Their files define those of `breaker rate retry once bulkhead stack` that their library offers.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import nopanic
 
 from tests.bench.peers.calls import PLACES, TIMEOUT, main, measure, succeed
@@ -13,6 +15,11 @@ def rate(n: int) -> float:
 
 def retry(n: int) -> float:
     return measure(nopanic.retry(attempts=3, on=ConnectionError)(succeed), n)
+
+
+def once(n: int) -> float:
+    policy = nopanic.retry(attempts=3, on=ConnectionError)
+    return measure(partial(policy.acall, succeed), n)
 
 
 def bulkhead(n: int) -> float:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tenacity import retry as retried
-from tenacity import retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    retry as retried,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from tests.bench.peers.calls import main, measure, succeed
 

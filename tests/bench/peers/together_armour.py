@@ -16,6 +16,7 @@ OURS: Final = {
     "breaker": "armour.breaker",
     "rate": "armour.breaker_rate",
     "retry": "armour.retry",
+    "once": "armour.retry_call",
     "bulkhead": "armour.bulkhead",
     "stack": "armour.stack",
 }
@@ -23,6 +24,7 @@ HEADS: Final = {
     "breaker": "closed breaker",
     "rate": "breaker by rate",
     "retry": "retry",
+    "once": "retry of one call",
     "bulkhead": "bulkhead",
     "stack": "whole stack",
 }
@@ -46,13 +48,15 @@ PEERS: Final = (
         "circuitbreaker",
         ("circuitbreaker", "trio"),
         ("breaker",),
-        "does nothing at a success but set its count of failures to 0; half-open admits everyone",
+        "does nothing at a success but set its count of failures to 0",
     ),
-    Peer("aiobreaker", ("aiobreaker", "trio"), ("breaker",), "half-open admits everyone"),
+    Peer(
+        "aiobreaker", ("aiobreaker", "trio"), ("breaker",), "`pybreaker`'s design, with coroutines"
+    ),
     Peer(
         "nopanic",
         ("nopanic", "trio"),
-        ("rate", "retry", "bulkhead", "stack"),
+        ("rate", "retry", "once", "bulkhead", "stack"),
         "its breaker knows rates only; its stack is `compose` of retry with budget, breaker, bulkhead "
         "and timeout, and stands beside ours with a breaker that counts consecutive failures",
     ),
@@ -72,11 +76,13 @@ PEERS: Final = (
 )
 
 SKIPPED: Final = {
-    "backoff": "its waits need asyncio", "redress": "its waits need asyncio",
-    "hyx": "retry, bulkhead and timeout need asyncio",
-    "aioresilience": "locks and waits need asyncio", "pyresilience": "locks and waits need asyncio",
-    "resilient-circuit": "needs asyncio",
+    "hyx": "only its breaker runs on Trio, the rest needs asyncio",
+    "aioresilience": "only its breaker runs on Trio, the rest needs asyncio",
+    "pyresilience": "only its breaker runs on Trio, the rest needs asyncio",
+    "backoff": "needs asyncio", "redress": "needs asyncio", "resilient-circuit": "needs asyncio",
 }  # fmt: skip
+DEAR: Final = ("tenacity", "stamina", "bulkman")
+"""Those of which fewer calls will do."""
 
 
 def run_peers(repetitions: int, say: Callable[[str], None]) -> str:
@@ -88,10 +94,6 @@ def run_peers(repetitions: int, say: Callable[[str], None]) -> str:
 
     measured = measure_all(PEERS, SKIPPED, ours, how_many, repetitions, say)
     return "\n\n".join(_tables(measured))
-
-
-DEAR: Final = ("tenacity", "stamina", "bulkman")
-"""Those of which fewer calls will do."""
 
 
 def _tables(measured: Measured) -> Iterator[str]:
