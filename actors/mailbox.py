@@ -339,7 +339,7 @@ class Mailbox:
     def run_ended(self, run: int, error: BaseException | None) -> None:
         """Settle what was in hand when a run ended, and drop the ticks of its timers.
 
-        `error` is the run's failure, or None if it was stopped. A worker that returns has handled its last message.
+        `error` is what the run raised, or None if it was cancelled. A worker that returns has handled its last message.
         """
         item, self.in_hand = self.in_hand, NOTHING
         if item is not NOTHING:

@@ -416,7 +416,7 @@ class Replica(Member):
         self.ctx = box.run = None
         ctx.end()
         failure = error if how is Ending.FAILED else None
-        box.run_ended(self.run, failure)
+        box.run_ended(self.run, error)  # what a handler raises is its answer, during a stop too
         for ask in ctx.deferred or ():
             ask.returned(
                 ActorStopped(self.path, ask.message, why="interrupted")

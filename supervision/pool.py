@@ -194,7 +194,8 @@ class Pool(View):
     async def scale(self, path: str, replicas: int) -> None:
         """Change the number of replicas of a worker; waits for new ones to be ready and for old ones to stop.
 
-        The ones with the highest numbers go first. New ones of a worker that is disabled are disabled too.
+        The ones with the highest numbers go first. New ones of a worker that is disabled are disabled too. One that fails before it
+        is ready is not waited for: that is a failure like any other, after which it may be restarted.
         """
         branch, slot, _ = self._tree.locate(path)
         self._running_branch(branch.path, "scale")

@@ -32,6 +32,7 @@ __all__ = [
 
 _ROOT: Final = "worker"
 _MISPLACED: Final = (*GROUPS, "supervisor", "treewarden")
+_HALF_PREFIXED: Final = tuple(f"TREEWARDEN_{group.upper()}__" for group in GROUPS)
 """Tables at the top that can only be meant for us."""
 
 
@@ -231,10 +232,13 @@ def from_environment(environ: Mapping[str, str], problems: list[str]) -> list[Se
     """Every setting in the environment.
 
     Ours are the variables that begin with `TREEWARDEN_WORKER_` and have a double underscore, or go on with the name of a
-    group: container platforms make others with that beginning by themselves.
+    group: container platforms make others with that beginning by themselves. One that leaves out the `WORKER_` is a mistake.
     """
     settings: list[Setting] = []
     for variable in sorted(environ):
+        if variable.startswith(_HALF_PREFIXED):
+            wanted = PREFIX + variable.removeprefix("TREEWARDEN_")
+            problems.append(f"variable {variable}: it has no meaning. Did you mean {wanted!r}?")
         if not variable.startswith(PREFIX):
             continue
         first, _, rest = variable.removeprefix(PREFIX).partition("__")

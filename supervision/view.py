@@ -127,7 +127,10 @@ class View:
     # -- waiting ---------------------------------------------------------------------------------
 
     async def wait_ready(self) -> None:
-        """Wait until the first start of the whole tree is complete (or the tree has ended)."""
+        """Wait until the first start of the whole tree is complete (or the tree has ended).
+
+        What failed its first start, and waits for another, does not hold it up; `health().ready` says whether all is ready.
+        """
         await self._tree.ready.wait()
 
     async def wait_stopped(self) -> None:

@@ -170,7 +170,7 @@ def _function(
             _set_timer(grip, life)
             await grip.work(fn, ctx)
         except trio.Cancelled:
-            await _resist(life)
+            await _resist(life)  # noqa: ASYNC102 - to resist is its purpose; it shields itself
             raise
         finally:
             _let_go(grip)
@@ -256,6 +256,6 @@ class _FaultyActor(Actor):
             await self._inner.stopped(ctx)
         finally:
             if life.kind in (Kind.STUBBORN, Kind.UNCLEAN):
-                await trio.sleep(life.seconds)
+                await trio.sleep(life.seconds)  # noqa: ASYNC102 - `stopped` runs shielded
         if life.kind is Kind.UNCLEAN:
             raise InjectedFault("in clean-up")

@@ -178,6 +178,8 @@ def backoff_exact(tree: TreeTrace, _at: Moment) -> None:
                 )
         elif isinstance(event, (Ended, Failed)):
             due.pop(path, None)
+            if isinstance(tree.specs.get(path), Supervisor):  # its next run starts them all anew
+                due = {p: e for p, e in due.items() if not p.startswith(f"{path}/")}
         failures.see(event)
 
 

@@ -84,11 +84,12 @@ class Drawn(Schedule):
         self._drawn += 1
         try:
             return self._draw(below)
-        except BaseException as stop:  # Hypothesis ends an example: raised again outside the run
+        # Hypothesis ends an example: whoever steps the run raises it again, outside of all tasks.
+        except BaseException as stop:  # noqa: ASYNC103
             self.stopped = stop
             if self.on_stop is not None:
                 self.on_stop()
-            return 0
+            return 0  # noqa: ASYNC104
 
     def _choose(self, rest: list[trio.lowlevel.Task]) -> int:
         return self.draw(len(rest))

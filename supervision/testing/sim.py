@@ -354,7 +354,8 @@ class Sim:
                 return
             due = self.next_timer()
             self.clock.jump(10.0 if due == inf else max(0.0, due - self.now))
-            self._loop.pump(0.05 if self.real else 0.0)
+            # A thread cannot be cancelled: it is waited for, in real time.
+            self._loop.pump(0.05 if _threads_at_work() else 0.0)
         survivors = Survivors(self.tasks())
         unshield(self._all_tasks())
         for _ in range(_LAST_PASSES):

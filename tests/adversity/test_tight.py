@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors import Actor, ActorStopped, MailboxFull, MailboxSpec
+from actors import Actor, ActorStopped, HandlerFailed, MailboxFull, MailboxSpec
 from supervision import Supervisor, Worker
 from tests.adversity.helpers import AT_ONCE, account, idle, running
 
@@ -136,6 +136,36 @@ async def test_an_ask_cut_short_says_that_it_had_begun(autojump_clock) -> None:
     assert (told["begun"].why, told["queued"].why) == ("interrupted", "stopped")
     assert "some of it may have been done" in str(told["begun"])
     assert "was not delivered" in str(told["queued"])
+
+
+@pytest.mark.parametrize("drain", [False, True])
+async def test_what_a_handler_raises_during_a_stop_is_its_answer(drain, autojump_clock) -> None:
+    """A handler that finishes in time by raising has failed: the asker gets its error, a told message keeps it."""
+    errors: list[BaseException | None] = []
+
+    class Slow(Actor):
+        async def handle(self, message) -> None:
+            await trio.sleep(1)
+            raise OSError(message)
+
+    async def asks(ref) -> None:
+        with pytest.raises(HandlerFailed) as told:
+            await ref.ask("asked")
+        errors.append(told.value.error)
+
+    box = MailboxSpec(drain=drain)
+    tree = Supervisor("t", [Worker("a", Slow, mailbox=box), Worker("b", Slow, mailbox=box)])
+    async with running(tree) as pool, trio.open_nursery() as nursery:
+        nursery.start_soon(asks, pool.ref("a"))
+        pool.ref("b").tell_nowait("told")
+        await trio.sleep(0.5)
+        pool.request_stop()
+        await pool.wait_stopped()
+        (letter,) = pool.dead_letters
+        errors.append(letter.error)
+
+    assert letter.reason == "failed"
+    assert [str(error) for error in errors] in (["asked", "told"], ["told", "asked"])
 
 
 async def test_a_name_used_again_after_a_restart_counts_anew(autojump_clock) -> None:

@@ -134,6 +134,11 @@ def test_two_names_that_look_alike_in_capitals_are_ambiguous() -> None:
         (f"{WORKERS}OUTBOX", "2", "is not an option"),
         ("TREEWARDEN_WORKER_WORKER__OUTBOX__REPLICAS", "2", "it is not known"),
         ("TREEWARDEN_WORKER_WORKERS_OUTBOX_REPLICAS", "2", "it is not known"),
+        (
+            "TREEWARDEN_WORKERS__OUTBOX__REPLICAS",
+            "2",
+            "TREEWARDEN_WORKER_WORKERS__OUTBOX__REPLICAS",
+        ),
         (f"{WORKERS}OUTBOX__REPLICAS", "two", "must be a whole number, not 'two'"),
         (f"{WORKERS}OUTBOX__REPLICAS", "2.5", "must be a whole number, 0 or more, not 2.5"),
         (f"{WORKERS}OUTBOX__REPLICAS", "", "must be a whole number, not ''"),
@@ -157,6 +162,7 @@ def test_variables_that_platforms_make_are_left_alone() -> None:
     environ = {
         "TREEWARDEN_WORKER_PORT_80_TCP": "tcp://10.0.0.1:80",
         "TREEWARDEN_WORKER_SERVICE_HOST": "10.0.0.1",
+        "TREEWARDEN_WORKERS_SERVICE_HOST": "10.0.0.1",
         "TREEWARDEN_CONFIG": "app.toml",
         "PATH": "/bin",
     }

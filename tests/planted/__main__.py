@@ -13,7 +13,9 @@ SEEDS = range(1, 11)
 
 def main(names: list[str]) -> int:
     missed = 0
-    print("| bug | found by | seeds | first example, median | longest | rules and checks after shrinking |")
+    print(
+        "| bug | found by | seeds | first example, median | longest | rules and checks after shrinking |"
+    )
     print("|---|---|---|---|---|---|")
     for name in names or BUGS:
         machine = HUNTERS.get(name, Fixed)

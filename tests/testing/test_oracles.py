@@ -73,6 +73,21 @@ def test_a_right_trace_passes() -> None:
     assert len(list(trace.of(RestartScheduled))) == 2
 
 
+def test_a_wait_ends_with_the_supervisor() -> None:
+    """A child whose supervisor gave up during its wait begins with the supervisor, not at the time that was decided."""
+    slow = RestartPolicy(jitter=0, initial_backoff=0.5)
+    inner = Supervisor(
+        "in", [Worker("a", idle, restart=slow), Worker("b", idle, restart=slow)], intensity=1,
+        restart=EXACT,
+    )  # fmt: skip
+    crash = Plan((Life("crashes", 0),))
+    with Sim() as sim:
+        sim.supervise(faulty(Supervisor("t", [inner]), {"t/in/a": crash, "t/in/b": crash}))
+        sim.advance(5)
+        sim.judge()
+        assert [e.time for e in sim.trace.of(Started) if e.path == "t/in/a/0"] == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("name", "spoil"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import trio
 
@@ -161,10 +163,12 @@ def test_clean_up_may_take_virtual_time() -> None:
 
 def test_a_thread_in_virtual_time_is_refused() -> None:
     """A test whose timeouts would mean nothing says so, unless it opts in."""
+    gate = threading.Event()
     with Sim() as sim:
-        sim.start(trio.to_thread.run_sync, lambda: trio.from_thread.check_cancelled())
+        sim.start(trio.to_thread.run_sync, gate.wait)
         with pytest.raises(RealWorld, match="a thread"):
             sim.settle()
+        gate.set()
     with Sim(real=True) as sim:
         assert sim.run(trio.to_thread.run_sync, lambda: 7) == 7
 
