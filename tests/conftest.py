@@ -7,12 +7,17 @@ no time at all. No test sleeps for real.
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 ROOT = Path(__file__).parent.parent
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts its background jobs so. Tests interrupt themselves and would wait for it for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "dev",
