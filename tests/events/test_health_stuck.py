@@ -22,7 +22,9 @@ async def test_a_failed_run_that_will_not_end_turns_the_liveness_red(autojump_cl
         await trio.sleep(4)
         health = pool.health()
         assert not health.live
-        assert health.problems[0].startswith("worker deaf (replica 0) failed: app/deaf/0 gave no heartbeat")
+        assert health.problems[0].startswith(
+            "worker deaf (replica 0) failed: app/deaf/0 gave no heartbeat"
+        )
         release.set()
         await trio.sleep(0.5)
         assert pool.health().live
