@@ -159,7 +159,7 @@ class Replica(Member):
                 if self._ending_now:
                     raise  # the library itself has failed: better the tree ends than a replica without a task
                 error = exc
-            except BaseException as exc:
+            except BaseException as exc:  # noqa: ASYNC103 - a Cancelled that is ours ended in the scope
                 if trio.current_effective_deadline() == -inf:
                     raise  # the nursery itself is being torn down
                 error = self._sort_out(exc)
