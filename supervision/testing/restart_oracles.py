@@ -69,6 +69,15 @@ class _Failures:
         self.before[path] = before
         self.error[path] = event.error
         self.known[path] = {n + 1 for n in before}
+        if self._in_group(path):  # it may have been about to be stopped with its group, which counts as nothing
+            self.known[path] |= before
+
+    def _in_group(self, path: str) -> bool:
+        above = path.rpartition("/")[0]
+        while above and not isinstance(self.tree.specs.get(above), Supervisor):
+            above = above.rpartition("/")[0]
+        spec = self.tree.specs.get(above)
+        return isinstance(spec, Supervisor) and spec.strategy is not Strategy.ONE_FOR_ONE
 
     def used_up(self, path: str) -> bool:
         """True if the last end of `path` may have been one too many, or one that no restart cures."""

@@ -229,3 +229,19 @@ def test_an_invariant_of_ones_own_is_asked_too() -> None:
         with pytest.raises(InvariantViolation, match="never_twice"):
             sim.judge()
         assert pool.info("a").run == 2
+
+
+def test_a_crash_while_the_group_restarts_counts_as_nothing():
+    """Under one for all, two crashes in one instant are one restart: the other child's own count stays as it was."""
+    fates = {
+        "t/a": Plan((Life("crashes", 1),)),
+        "t/b": Plan((Life("crashes", 1), Life("crashes", 1))),
+    }
+    children = [Worker(name, idle, restart=EXACT) for name in ("a", "b", "c")]
+    tree = Supervisor("t", children, strategy="one_for_all")
+    with Sim() as sim:
+        sim.supervise(faulty(tree, fates))
+        sim.advance(30)
+        sim.judge()
+    decisions = [e for e in sim.trace.trees[0].events if isinstance(e, RestartScheduled)]
+    assert [(e.path, e.attempt) for e in decisions] == [("t/a/0", 1), ("t/b/0", 1)]
