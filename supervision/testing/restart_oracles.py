@@ -69,7 +69,8 @@ class _Failures:
         self.before[path] = before
         self.error[path] = event.error
         self.known[path] = {n + 1 for n in before}
-        if self._in_group(path):  # it may have been about to be stopped with its group, which counts as nothing
+        if self._in_group(path):
+            # It may have been about to be stopped with its group, which counts as nothing.
             self.known[path] |= before
 
     def _in_group(self, path: str) -> bool:
