@@ -242,6 +242,6 @@ def _connect(path: str | Path, synchronous: str, deadline: float) -> sqlite3.Con
             if "locked" not in str(error) or time.monotonic() > deadline:
                 error.add_note(f"while {str(path)!r} was opened as an engine of jobs")
                 raise
-            # To change to WAL is refused, not queued, while another process does the same. This is the database's own thread,
+            # To change to WAL is refused, not queued, while another process does the same. This runs in a worker thread,
             # so it may sleep, and what it waits for is another process, which no virtual clock drives.
             time.sleep(0.01)
