@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         IdempotencyPolicy,
         IdempotencyRecord,
         IdempotencyStore,
-        SQLIdempotencyStore,
         decide,
     )
     from actors.jobs.job import Job, Lease, NewJob
@@ -69,7 +68,8 @@ if TYPE_CHECKING:
         LeaseGone,
         ResultAtRisk,
     )
-    from actors.jobs.sqlite import MemoryEngine, SQLEngine, SQLiteEngine, open_sqlite
+    from actors.jobs.sqlite.engines import MemoryEngine, SQLEngine, SQLiteEngine, open_sqlite
+    from actors.jobs.sqlite.keys import SQLIdempotencyStore
     from actors.jobs.worker import JobWorker, job_worker
 
 _HOMES: Final = {
@@ -105,7 +105,6 @@ _HOMES: Final = {
         "IdempotencyPolicy",
         "IdempotencyRecord",
         "IdempotencyStore",
-        "SQLIdempotencyStore",
         "decide",
     ),
     "actors.jobs.job": ("Job", "Lease", "NewJob"),
@@ -133,7 +132,8 @@ _HOMES: Final = {
         "LeaseGone",
         "ResultAtRisk",
     ),
-    "actors.jobs.sqlite": ("MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"),
+    "actors.jobs.sqlite.engines": ("MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"),
+    "actors.jobs.sqlite.keys": ("SQLIdempotencyStore",),
     "actors.jobs.worker": ("JobWorker", "job_worker"),
 }
 

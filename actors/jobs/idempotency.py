@@ -1,6 +1,6 @@
 """Idempotency: work under a key happens once, and who repeats it gets the stored result.
 
-Floor: above sqlite and signals. The rules:
+Floor: above job and signals. The rules:
 
 * Claim first, then act, then record. To look first and claim later is a race (in trials it left as many duplicates as nothing).
 * A claim has an owner and an end. One that ended without a record means that its owner began and was never heard of again: it
@@ -16,7 +16,6 @@ effects in the engine's own database no record is needed: `job.transaction` does
 from __future__ import annotations
 
 import json
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
@@ -38,7 +37,6 @@ from actors.errors import (
 )
 from actors.jobs.job import Job
 from actors.jobs.signals import ResultAtRisk
-from actors.jobs.sqlite import SQLEngine
 from actors.options import OptionError, checked, seconds as is_seconds, some_seconds
 from actors.resilience.signals import current_office, current_worker, report
 
@@ -48,7 +46,6 @@ __all__ = [
     "IdempotencyPolicy",
     "IdempotencyRecord",
     "IdempotencyStore",
-    "SQLIdempotencyStore",
     "decide",
 ]
 
@@ -327,72 +324,3 @@ def fingerprint(payload: object) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise NotStorable(f"a payload has to be a JSON value: {error}") from error
     return sha256(text.encode("utf-8")).hexdigest()
-
-
-class SQLIdempotencyStore(IdempotencyStore):
-    """Records beside the jobs of a `MemoryEngine` or an `SQLiteEngine`, shared by all that share its database.
-
-    For effects outside of the database, open the engine with `synchronous="FULL"`: a power cut must not take a record.
-    """
-
-    def __init__(self, engine: SQLEngine, policy: IdempotencyPolicy | None = None) -> None:
-        super().__init__(policy)
-        self._engine = engine
-
-    async def claim(
-        self, key: str, fingerprint: str, owner: str, *, claim_for: float, run_again: bool
-    ) -> Decision:
-        def step(db: sqlite3.Connection, now: float) -> Decision:
-            row = db.execute("SELECT * FROM idempotency WHERE key = ?", (key,)).fetchone()
-            record = None if row is None else IdempotencyRecord(**dict(row))
-            found = decide(record, key=key, fingerprint=fingerprint, now=now, run_again=run_again)
-            if isinstance(found, Begin):
-                db.execute(
-                    "INSERT OR REPLACE INTO idempotency (key, fingerprint, owner, state, claimed_at,"
-                    " claimed_until) VALUES (?, ?, ?, 'started', ?, ?)",
-                    (key, fingerprint, owner, now, now + claim_for),
-                )
-            return found
-
-        return await self._engine.at_now(step)
-
-    async def extend(self, key: str, owner: str, seconds: float) -> bool:
-        return await self._changed(
-            "UPDATE idempotency SET claimed_until = :now + :seconds"
-            " WHERE key = :key AND owner = :owner AND state = 'started'",
-            key=key,
-            owner=owner,
-            seconds=seconds,
-        )
-
-    async def finish(
-        self, key: str, owner: str, state: str, result: str, *, keep_for: float | None
-    ) -> bool:
-        return await self._changed(
-            "UPDATE idempotency SET state = :state, result = :result, done_at = :now,"
-            " expires_at = :now + :keep WHERE key = :key AND owner = :owner AND state = 'started'",
-            key=key,
-            owner=owner,
-            state=state,
-            result=result,
-            keep=keep_for,
-        )
-
-    async def forget(self, key: str, owner: str | None = None) -> bool:
-        return await self._changed(
-            "DELETE FROM idempotency WHERE key = :key AND (:owner IS NULL OR owner = :owner)",
-            key=key,
-            owner=owner,
-        )
-
-    async def prune(self) -> int:
-        def step(db: sqlite3.Connection, now: float) -> int:
-            return db.execute("DELETE FROM idempotency WHERE expires_at <= ?", (now,)).rowcount
-
-        return await self._engine.at_now(step)
-
-    async def _changed(self, statement: str, **values: object) -> bool:
-        def step(db: sqlite3.Connection, now: float) -> bool:
-            return db.execute(statement, {"now": now, **values}).rowcount > 0
-
-        return await self._engine.at_now(step)

@@ -12,8 +12,8 @@ import trio
 
 from actors.errors import NotStorable, SchemaTooNew
 from actors.jobs import Completed, NewJob, open_sqlite
-from actors.jobs.database import Database, connect
-from actors.jobs.schema import VERSION
+from actors.jobs.sqlite.database import Database, connect
+from actors.jobs.sqlite.schema import VERSION
 from tests.jobs.kit import claim, put, states, take
 
 SLOW = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"

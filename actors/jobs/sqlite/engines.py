@@ -15,8 +15,6 @@ from typing import Any, Literal, TypeVar
 
 import trio
 
-from actors.jobs import admin, store
-from actors.jobs.database import Database, Inline, Runner, connect
 from actors.jobs.engine import (
     Claim,
     Engine,
@@ -30,7 +28,9 @@ from actors.jobs.engine import (
 from actors.jobs.job import MAX_BYTES, Lease, NewJob
 from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
-from actors.jobs.schema import migrate
+from actors.jobs.sqlite import admin, store
+from actors.jobs.sqlite.database import Database, Inline, Runner, connect
+from actors.jobs.sqlite.schema import migrate
 
 __all__ = ["MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"]
 

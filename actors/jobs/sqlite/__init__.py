@@ -1,0 +1,1 @@
+"""Jobs in SQLite: in a file, or in memory. Import from `actors.jobs`."""
