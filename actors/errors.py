@@ -31,6 +31,7 @@ __all__ = [
     "NoDeadline",
     "NoRetriesLeft",
     "NoSuchJob",
+    "NotEnoughTime",
     "NotStorable",
     "NotSupported",
     "PoisonMessage",
@@ -234,6 +235,19 @@ class DeadlineExceeded(ActorError, trio.TooSlowError):
         )
         self.seconds = seconds
         self.what = what
+
+
+class NotEnoughTime(Rejected, trio.TooSlowError):
+    """Less time is left than the work is declared to need, so it was not begun. Hand it back: later it has all its time again."""
+
+    def __init__(self, what: str, *, left: float, needed: float) -> None:
+        super().__init__(
+            f"{what or 'the work'} needs {needed:g} s at least and only {left:.3g} s are left; it was not begun.",
+            name=what,
+            retry_after=1.0,
+        )
+        self.left = left
+        self.needed = needed
 
 
 class NoDeadline(ActorError):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         DeadlineExceeded,
         MissingIdempotencyKey,
         NoDeadline,
+        NotEnoughTime,
         PoisonMessage,
         Rejected,
     )
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from actors.resilience.budget import BudgetPolicy, BudgetStatistics, RetryBudget
     from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics
     from actors.resilience.counts import Counts
-    from actors.resilience.deadlines import deadline, remaining, require_deadlines
+    from actors.resilience.deadlines import cleanup, deadline, remaining, require_deadlines
     from actors.resilience.degradation import Answer, FeatureState, degrade
     from actors.resilience.dependency import Dependency, DependencyStatistics, Guards
     from actors.resilience.retries import Attempt, Attempts, RetryPolicy, non_idempotent, retry
@@ -78,6 +79,7 @@ __all__ = [
     "HandBack",
     "MissingIdempotencyKey",
     "NoDeadline",
+    "NotEnoughTime",
     "Poison",
     "PoisonMessage",
     "Rejected",
@@ -86,6 +88,7 @@ __all__ = [
     "RetryPolicy",
     "Unbounded",
     "Verdict",
+    "cleanup",
     "deadline",
     "degrade",
     "judge",
@@ -103,6 +106,7 @@ _HOMES: Final = {
         "DeadlineExceeded",
         "MissingIdempotencyKey",
         "NoDeadline",
+        "NotEnoughTime",
         "PoisonMessage",
         "Rejected",
     ),
@@ -112,7 +116,7 @@ _HOMES: Final = {
     "actors.resilience.budget": ("BudgetPolicy", "BudgetStatistics", "RetryBudget"),
     "actors.resilience.bulkhead": ("Bulkhead", "BulkheadStatistics"),
     "actors.resilience.counts": ("Counts",),
-    "actors.resilience.deadlines": ("deadline", "remaining", "require_deadlines"),
+    "actors.resilience.deadlines": ("cleanup", "deadline", "remaining", "require_deadlines"),
     "actors.resilience.degradation": ("Answer", "FeatureState", "degrade"),
     "actors.resilience.dependency": ("Dependency", "DependencyStatistics", "Guards"),
     "actors.resilience.retries": ("Attempt", "Attempts", "RetryPolicy", "non_idempotent", "retry"),

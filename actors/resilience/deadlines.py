@@ -2,7 +2,8 @@
 
 Floor: above signals. The rule: there is no second system of deadlines: the effective one is Trio's, the nearest of all
 enclosing scopes. A deadline counts from where its block is entered. Only an expiry of one's own is an error; an outer one
-stays a cancellation, for whoever owns it.
+stays a cancellation, for whoever owns it. Work that needs a minimum of time is refused before it begins, when nothing of it can
+have had an effect; clean-up is the one thing that may go on past a deadline, and has a finite one of its own.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import Any, ParamSpec, TypeVar
 import trio
 from trio.lowlevel import current_task
 
-from actors.errors import DeadlineExceeded, NoDeadline
+from actors.errors import DeadlineExceeded, NoDeadline, NotEnoughTime
 from actors.options import OptionError, is_number
 from actors.resilience.signals import Unbounded, current_office, report
 
-__all__ = ["deadline", "remaining", "require_deadlines"]
+__all__ = ["cleanup", "deadline", "remaining", "require_deadlines"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,13 +41,15 @@ class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`,
         seconds: from the moment the block is entered; None takes only what encloses it.
         reserve: seconds kept back for what comes after the block, such as completing the job.
         at: an absolute time of Trio's clock, such as `ctx.deadline`; the nearer of the two holds.
+        at_least: seconds that the work needs at least: with less, of its own or of what encloses it, it is not begun.
         what: names the work in the error.
 
     Raises:
+        NotEnoughTime: less than `at_least` is left; the block was not entered.
         DeadlineExceeded: its own time was up. If an enclosing deadline (or an equal one) expires, that one's owner is told.
     """
 
-    __slots__ = ("_entered", "at", "reserve", "seconds", "what")
+    __slots__ = ("_entered", "at", "at_least", "reserve", "seconds", "what")
 
     def __init__(
         self,
@@ -54,9 +57,10 @@ class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`,
         *,
         reserve: float = 0.0,
         at: float | None = None,
+        at_least: float = 0.0,
         what: str = "",
     ) -> None:
-        for name, value in (("seconds", seconds), ("reserve", reserve)):
+        for name, value in (("seconds", seconds), ("reserve", reserve), ("at_least", at_least)):
             if value is not None and not (is_number(value) and value >= 0):
                 raise OptionError(
                     f"{name} must be a number of seconds, 0 or more, not {value!r}",
@@ -67,9 +71,16 @@ class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`,
             raise OptionError(
                 f"at must be a time of Trio's clock, not {at!r}", where="deadline", option="at"
             )
+        if at_least and seconds is not None and seconds - reserve < at_least:
+            raise OptionError(
+                f"at_least ({at_least:g} s) is more than the {max(0.0, seconds - reserve):g} s that it ever gives",
+                where="deadline",
+                option="at_least",
+            )
         self.seconds = seconds
         self.reserve = reserve
         self.at = at
+        self.at_least = at_least
         self.what = what
         self._entered: dict[trio.lowlevel.Task, list[tuple[trio.CancelScope, float]]] = {}
 
@@ -80,6 +91,8 @@ class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`,
         if self.at is not None:
             own = min(own, self.at)
         end = min(own, outer) - self.reserve if self.reserve else own
+        if self.at_least:
+            refuse_too_late(min(end, outer) - now, self.at_least, self.what)
         if end < outer:
             end = max(end, now)
         scope = trio.CancelScope(deadline=end)
@@ -125,6 +138,27 @@ class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`,
 def remaining() -> float:
     """Seconds until the nearest enclosing deadline: 0 if it has passed, inf if there is none."""
     return max(0.0, trio.current_effective_deadline() - trio.current_time())
+
+
+def cleanup(seconds: float) -> trio.CancelScope:
+    """A block that no cancellation reaches, for at most so many seconds: `with cleanup(5): await connection.close()`.
+
+    For a `finally` whose steps have to wait: in a cancelled scope each wait would end at once, and a shield without an end
+    holds up whoever cancelled. When its time is up the block ends quietly; `cancelled_caught` of the scope tells.
+    """
+    if not (is_number(seconds) and 0 < seconds < inf):
+        raise OptionError(
+            f"seconds must be a finite number above 0, not {seconds!r}",
+            where="cleanup",
+            option="seconds",
+        )
+    return trio.CancelScope(relative_deadline=seconds, shield=True)
+
+
+def refuse_too_late(left: float, needed: float, what: str) -> None:
+    """Raise `NotEnoughTime` if less time is left than the work needs. Of who is cancelled already the next checkpoint takes care."""
+    if -inf < left < needed:
+        raise NotEnoughTime(what, left=max(0.0, left), needed=needed)
 
 
 @contextmanager

@@ -22,13 +22,13 @@ import attrs
 import trio
 
 from actors.errors import DeadlineExceeded
-from actors.options import OptionError, checked, count, flag, more_seconds, some_seconds
+from actors.options import OptionError, checked, count, flag, more_seconds, seconds, some_seconds
 from actors.records import Record, record
 from actors.resilience.breaker import BreakerStatistics, CircuitBreaker
 from actors.resilience.breaker_policy import BreakerPolicy
 from actors.resilience.budget import BudgetPolicy, BudgetStatistics, RetryBudget
 from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics
-from actors.resilience.deadlines import note_unbounded
+from actors.resilience.deadlines import note_unbounded, refuse_too_late
 from actors.resilience.guard import NO_RESULT
 from actors.resilience.retries import (
     RetryPolicy,
@@ -117,6 +117,12 @@ class Dependency:
         validator=some_seconds,
         metadata={"doc": "seconds for all attempts and waits of one call"},
     )
+    at_least: float = attrs.field(
+        default=0.0,
+        kw_only=True,
+        validator=seconds,
+        metadata={"doc": "seconds that an attempt needs: with less left it is not begun"},
+    )
     limit: int | None = attrs.field(
         default=None,
         kw_only=True,
@@ -171,6 +177,14 @@ class Dependency:
             raise OptionError(
                 "max_waiting and max_wait have no effect without limit", option="limit"
             )
+
+        for option in ("timeout", "total"):
+            given = getattr(self, option)
+            if given is not None and given < self.at_least:
+                raise OptionError(
+                    f"at_least ({self.at_least:g} s) is more than {option} ({given:g} s), so no attempt would ever be made",
+                    option="at_least",
+                )
 
     def guards(self) -> Guards:
         """The live guards of the calling tree, made on first use.
@@ -228,6 +242,7 @@ class Dependency:
 
         Raises:
             BreakerOpen, BulkheadFull: the call was not made; `retry_after` says when to come back.
+            NotEnoughTime: less than `at_least` is left; the call was not made.
             DeadlineExceeded: an attempt, or the whole, took too long.
             MissingIdempotencyKey: it would be retried, is not idempotent, and has no key.
             Exception: what the last attempt raised.
@@ -258,6 +273,7 @@ class Dependency:
                 budget=budget,
                 random=self.random,
                 until=until,
+                needs=self.at_least,
                 refuses=never_refused if guards.breaker is None else guards.breaker.refuses_in,
             )
             if not tries.again(error):
@@ -308,6 +324,8 @@ class Dependency:
         kwargs: dict[str, Any],
     ) -> T:
         end = until if self.timeout is None else min(until, trio.current_time() + self.timeout)
+        if self.at_least:
+            self.refuse_too_late(end)
         if end == inf:
             return await fn(*args, **kwargs)
         # Also if the caller's deadline is nearer: it may be moved on meanwhile, as that of a renewed lease is.
@@ -316,6 +334,11 @@ class Dependency:
         if end == until and self.total is not None:
             raise DeadlineExceeded(self.total, what=f"a call to {self.name} with its retries")
         raise DeadlineExceeded(self.timeout or 0.0, what=f"an attempt to call {self.name}")
+
+    def refuse_too_late(self, end: float) -> None:
+        """Raise `NotEnoughTime` if an attempt that may last until `end` has less than `at_least`."""
+        left = min(end, trio.current_effective_deadline()) - trio.current_time()
+        refuse_too_late(left, self.at_least, f"a call to {self.name}")
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function so that each call of it is a call to this dependency."""
@@ -382,16 +405,20 @@ class _Block:
             note_unbounded(self._dependency.name)
         if breaker is not None:
             self._ticket = breaker.enter()
-        if bulkhead is not None:
-            try:
+        try:
+            if bulkhead is not None:
                 self._place = await bulkhead.enter_waiting(until)
-            except BaseException:
                 if breaker is not None:
-                    breaker.left(self._ticket)
-                raise
+                    breaker.begins(self._ticket)
+            end = until if timeout is None else min(until, trio.current_time() + timeout)
+            if self._dependency.at_least:
+                self._dependency.refuse_too_late(end)
+        except BaseException:
+            if self._place is not None and bulkhead is not None:
+                bulkhead.left(self._place)
             if breaker is not None:
-                breaker.begins(self._ticket)
-        end = until if timeout is None else min(until, trio.current_time() + timeout)
+                breaker.left(self._ticket)
+            raise
         self._seconds = end - trio.current_time()
         self._scope = trio.CancelScope(deadline=end)
         self._scope.__enter__()

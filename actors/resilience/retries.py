@@ -188,6 +188,7 @@ class Tries:
 
     Args:
         until: a deadline that no cancel scope knows.
+        needs: seconds that an attempt needs at least.
         refuses: tells if an attempt in so many seconds would be refused: then it is made at once, to be told when to come back,
             instead of waiting for that.
     """
@@ -197,6 +198,7 @@ class Tries:
         "_budget",
         "_earlier",
         "_name",
+        "_needs",
         "_policy",
         "_random",
         "_refuses",
@@ -214,6 +216,7 @@ class Tries:
         budget: RetryBudget | None = None,
         random: Random | None = None,
         until: float = inf,
+        needs: float = 0.0,
         refuses: Callable[[float], bool] = never_refused,
     ) -> None:
         self._policy = policy
@@ -222,6 +225,7 @@ class Tries:
         self._budget = budget
         self._random = random
         self._until = until
+        self._needs = needs
         self._refuses = refuses
         self._attempt = 1
         self._wait = 0.0
@@ -237,6 +241,7 @@ class Tries:
             budget=self._budget,
             random=self._random,
             until=self._until,
+            needs=self._needs,
             refuses=self._refuses,
         )
         if not isinstance(verdict, RetryHere):
@@ -273,6 +278,7 @@ def weigh(
     budget: RetryBudget | None,
     random: Random | None,
     until: float = inf,
+    needs: float = 0.0,
     refuses: Callable[[float], bool] = never_refused,
 ) -> Verdict:
     """`judge` with the times of this moment."""
@@ -288,7 +294,7 @@ def weigh(
         rules=policy,
         attempt=attempt,
         elapsed=now - started,
-        left=min(until, trio.current_effective_deadline()) - now,
+        left=min(until, trio.current_effective_deadline()) - now - needs,
         random=random or _RANDOM,
         hint=retry_after(error) if policy.hints else None,
         may_retry=may_retry,
