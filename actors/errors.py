@@ -212,18 +212,31 @@ class BulkheadFull(Rejected):
     """As many calls as allowed are running and waiting. Hand the work back, or raise limit or max_waiting."""
 
     def __init__(
-        self, name: str, *, limit: int, waiting: int, waited: float | None, retry_after: float
+        self,
+        name: str,
+        *,
+        limit: int,
+        waiting: int,
+        waited: float | None,
+        retry_after: float,
+        places: int = 1,
     ) -> None:
-        how = "no place came free" if waited is None else f"no place came free within {waited:g} s"
+        how = "no place" if places == 1 else f"not {places} places at once"
+        how += " came free" if waited is None else f" came free within {waited:g} s"
+        state = f"is full ({limit} running, {waiting} waiting), {how}"
+        if 0 < limit < places:
+            state = f"has {limit} places, and {places} are wanted"
         super().__init__(
-            f"bulkhead {name} is full ({limit} running, {waiting} waiting), {how}; the call was not made.",
+            f"bulkhead {name} {state}; the call was not made.",
             name=name,
             retry_after=retry_after,
         )
         self.limit = limit
         self.waiting = waiting
         self.waited = waited
-        """How long it waited, or None if the waiting line was full."""
+        """How long it waited, or None if it was refused at once."""
+        self.places = places
+        """How many it asked for."""
 
 
 class DeadlineExceeded(ActorError, trio.TooSlowError):

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     )
     from actors.resilience.backoff import Backoff
     from actors.resilience.breaker import BreakerStatistics, CircuitBreaker
-    from actors.resilience.breaker_policy import BreakerPolicy, BreakerState
+    from actors.resilience.breaker_policy import BreakerMemory, BreakerPolicy, BreakerState
     from actors.resilience.budget import BudgetPolicy, BudgetStatistics, RetryBudget
-    from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics
+    from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics, Taking
+    from actors.resilience.bulkheads import Bulkheads, BulkheadsStatistics
     from actors.resilience.counts import Counts
     from actors.resilience.deadlines import cleanup, deadline, remaining, require_deadlines
     from actors.resilience.degradation import Answer, FeatureState, degrade
@@ -54,6 +55,7 @@ __all__ = [
     "Attempts",
     "Backoff",
     "BreakerChanged",
+    "BreakerMemory",
     "BreakerOpen",
     "BreakerPolicy",
     "BreakerState",
@@ -63,6 +65,8 @@ __all__ = [
     "Bulkhead",
     "BulkheadFull",
     "BulkheadStatistics",
+    "Bulkheads",
+    "BulkheadsStatistics",
     "CallRejected",
     "CallRetried",
     "CircuitBreaker",
@@ -86,6 +90,7 @@ __all__ = [
     "RetryBudget",
     "RetryHere",
     "RetryPolicy",
+    "Taking",
     "Unbounded",
     "Verdict",
     "cleanup",
@@ -112,9 +117,10 @@ _HOMES: Final = {
     ),
     "actors.resilience.backoff": ("Backoff",),
     "actors.resilience.breaker": ("BreakerStatistics", "CircuitBreaker"),
-    "actors.resilience.breaker_policy": ("BreakerPolicy", "BreakerState"),
+    "actors.resilience.breaker_policy": ("BreakerMemory", "BreakerPolicy", "BreakerState"),
     "actors.resilience.budget": ("BudgetPolicy", "BudgetStatistics", "RetryBudget"),
-    "actors.resilience.bulkhead": ("Bulkhead", "BulkheadStatistics"),
+    "actors.resilience.bulkhead": ("Bulkhead", "BulkheadStatistics", "Taking"),
+    "actors.resilience.bulkheads": ("Bulkheads", "BulkheadsStatistics"),
     "actors.resilience.counts": ("Counts",),
     "actors.resilience.deadlines": ("cleanup", "deadline", "remaining", "require_deadlines"),
     "actors.resilience.degradation": ("Answer", "FeatureState", "degrade"),

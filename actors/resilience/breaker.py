@@ -30,7 +30,12 @@ import trio
 from actors.errors import BreakerOpen, PoisonMessage, Rejected
 from actors.options import OptionError
 from actors.records import Record, record
-from actors.resilience.breaker_policy import TRANSITIONS, BreakerPolicy, BreakerState
+from actors.resilience.breaker_policy import (
+    TRANSITIONS,
+    BreakerMemory,
+    BreakerPolicy,
+    BreakerState,
+)
 from actors.resilience.counts import Counts, Outcome, Window
 from actors.resilience.guard import NO_RESULT, Guard
 from actors.resilience.signals import (
@@ -263,6 +268,31 @@ class CircuitBreaker(Guard["_Ticket"]):
         self._settle_in()
         self._held = "disabled"
         self._change(BreakerState.CLOSED, why)
+
+    # -- from process to process -----------------------------------------------------------------
+
+    def memory(self) -> BreakerMemory:
+        """What another process has to know to go on from here, as a value."""
+        open_ = self.state is BreakerState.OPEN
+        return BreakerMemory(
+            state=self._state.name.lower(),
+            held=self._held,
+            left=self._retry_after(trio.current_time()) if open_ and self._held is None else 0.0,
+            opened_for=self._opened_for,
+            reopened=self._reopened,
+            why=self._why,
+        )
+
+    def restore(self, memory: BreakerMemory, *, elapsed: float = 0.0) -> None:
+        """Go on as `memory` says, of which `elapsed` seconds have passed; a half-open one begins its trials anew."""
+        self._settle_in()
+        self._held = memory.held
+        self._opened_for = memory.opened_for
+        self._reopened = memory.reopened
+        left = inf if memory.held == "isolated" else max(0.0, memory.left - elapsed)
+        self._open_until = trio.current_time() + left
+        shut = memory.state == "closed"
+        self._change(BreakerState.CLOSED if shut else BreakerState.OPEN, memory.why or "restored")
 
     # -- a call ----------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from actors.options import (
     above_zero,
     amount,
     checked,
+    count,
     is_number,
     seconds,
     share,
@@ -27,7 +28,7 @@ from actors.resilience.backoff import Backoff
 from actors.resilience.counts import Counts
 from actors.resilience.verdict import Errors, as_errors, kinds
 
-__all__ = ["TRANSITIONS", "BreakerPolicy", "BreakerState"]
+__all__ = ["TRANSITIONS", "BreakerMemory", "BreakerPolicy", "BreakerState"]
 
 
 class BreakerState(IntEnum):
@@ -77,6 +78,41 @@ def _rate(_: object, field: attrs.Attribute[Any], value: Any) -> None:
             f"{field.name} must be a share above 0 and up to 1, or None, not {value!r}",
             option=field.name,
         )
+
+
+def _state(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    names = [state.name.lower() for state in BreakerState]
+    if value not in names:
+        raise OptionError(
+            f"{field.name} must be one of {', '.join(names)}, not {value!r}", option=field.name
+        )
+
+
+def _held(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value not in (None, "isolated", "disabled"):
+        raise OptionError(
+            f"{field.name} must be isolated, disabled or None, not {value!r}", option=field.name
+        )
+
+
+@checked()
+@attrs.frozen(kw_only=True)
+class BreakerMemory:
+    """What a breaker takes along into another process: `attrs.asdict` makes plain values of it, for JSON.
+
+    It holds durations and no times: clocks of two processes have nothing in common. Counts stay behind.
+    """
+
+    state: str = attrs.field(validator=_state)
+    held: str | None = attrs.field(default=None, validator=_held)
+    """`isolated` or `disabled`, if it was set so by hand."""
+    left: float = attrs.field(default=0.0, validator=seconds)
+    """Seconds that it stays open."""
+    opened_for: float = attrs.field(default=0.0, validator=seconds)
+    """Seconds that it was opened for."""
+    reopened: int = attrs.field(default=0, validator=count)
+    """Recoveries that failed in a row, which make it stay open for longer."""
+    why: str = ""
 
 
 @checked()

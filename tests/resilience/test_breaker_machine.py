@@ -1,25 +1,45 @@
-"""The breaker against its model, call starts and call ends apart. The numbers B1 to B22 are those of the promises listed here.
+"""The breaker against its model, call starts and call ends apart.
 
-B1 every admitted call is accounted once, however it ends; B2 trials stay within the limit; B3 a refused call runs nothing and
-changes only `rejected`; B4 results of an older generation change nothing; B5 each change begins a new generation; B6 closed
-opens only at a failure or a slow call; B7 open becomes half-open at its time and not before; B8 half-open closes after enough
-successes of this period; B9 one failed trial opens it; B10 neutral ends change no count and free the place; B11 and never
-decide; B12 it recovers, hung trials or not; B13 repeated openings wait longer, up to a cap; B14 windows equal a recount; B15
-below the minimum no rate opens it; B16 long calls count; B17 listeners see each change once, in order, visible, and may fail;
-B18 `retry_after` is finite, within the wait, and falls; B19 a server's hint lengthens the wait; B20 what is set by hand stays.
-B21 (names) is in test_sharing, B22 (monotonic) in test_breaker.
+Which promise is shown where:
+
+| number | promise | here | elsewhere |
+|---|---|---|---|
+| B1 | every admitted call is accounted once, however it ends | `agrees`: counts, over all of `ENDS` | test_breaker |
+| B2 | trials stay within the limit | `agrees`: trials | |
+| B3 | a refused call runs nothing and changes only `rejected` | `start` | |
+| B4 | results of an older generation change nothing | `agrees`: the model ignores them in `end` | test_reports_breaker |
+| B5 | each change of state begins a new generation | `agrees`: generation | |
+| B6 | closed opens only at a failure or a slow call, or by hand | `finish` | |
+| B7 | open becomes half-open at its time and not before | `look`, `its_time_comes` | |
+| B8 | half-open closes after enough successes of this period | `agrees`: state | |
+| B9 | one failed trial opens it | `agrees`: state | |
+| B10 | neutral ends change no count and free the place | `finish`, `agrees` | test_breaker |
+| B11 | nor do they decide, or make it refuse for ever | `finish`, `recovers` | |
+| B12 | it recovers, hung trials or not | `recovers`, after every example | test_reports_breaker |
+| B13 | repeated openings wait longer, up to a cap, spread by the jitter | `start`: `retry_after` is the model's | test_breaker: jitter |
+| B14 | windows equal a recount | `agrees`: counts | |
+| B15 | below the minimum no rate opens it | `agrees`: state | |
+| B16 | calls longer than the window count | `agrees`: flights end whenever they like | test_breaker |
+| B17 | listeners see each change once, in order, visible; they may fail and use the breaker | `heard`, `told_once_and_in_order` | test_reports_breaker |
+| B18 | `retry_after` is finite, within the wait, and falls | `start` | |
+| B19 | a server's hint lengthens the wait | `finish(hint=...)` | test_breaker |
+| B20 | what is set by hand stays | `by_hand`, `open` | test_sharing |
+| B21 | names are apart, one name is one breaker | | test_sharing |
+| B22 | into another process goes what is left to wait, and no time | `another_process_goes_on` | test_breaker: clocks, test_memory |
 """
 
 from __future__ import annotations
 
+import json
 from math import inf
 
+import attrs
 import trio
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from actors.errors import BreakerOpen, BulkheadFull
-from actors.resilience import BreakerPolicy, BreakerState, CircuitBreaker
+from actors.resilience import BreakerMemory, BreakerPolicy, BreakerState, CircuitBreaker
 from tests.properties.driver import Driver
 from tests.properties.looking import looking
 from tests.resilience.model import CLOSED, HALF_OPEN, OPEN, Model
@@ -260,6 +280,31 @@ class BreakerMachine(RuleBasedStateMachine):
         getattr(self.model, act)()
         self.do(getattr(self.breaker, act))
         self.last_wait = inf
+
+    @rule(elapsed=st.sampled_from([0.0, 0.0, STEP, 4.0]), really=RARELY)
+    def another_process_goes_on(self, elapsed, really) -> None:
+        """B22: calls of the one before change nothing here, and what it had still to wait is waited here."""
+        if not really:
+            return
+        old, self.model = self.model, Model(self.policy)
+        now = self.driver.now
+        old.touch(now)
+        memory = BreakerMemory(**json.loads(json.dumps(attrs.asdict(self.do(self.breaker.memory)))))
+        assert memory.left == (old.open_until - now if old.state == OPEN and not old.held else 0)
+        self.breaker = CircuitBreaker("x", self.policy)
+        self.do(lambda: self.breaker.restore(memory, elapsed=elapsed))
+        self.breaker._listener = (
+            self.heard
+        )  # it looks, and so would begin the trials if no wait is left
+        self.seen.clear()
+        self.model.held, self.model.wait, self.model.reopened = old.held, old.wait, old.reopened
+        left = max(0.0, old.open_until - now - elapsed) if old.state == OPEN else 0.0
+        self.model.open_until = inf if old.held == "isolated" else now + left
+        self.model._go(CLOSED if old.state == CLOSED else OPEN)
+        self.model.changes.clear()
+        for flight in self.flights:
+            flight.admitted.generation = -1
+        self.generation, self.last_wait = 0, inf
 
     # -- what holds always
 

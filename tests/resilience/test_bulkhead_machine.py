@@ -1,10 +1,20 @@
-"""The bulkhead against its model. The numbers H1 to H9 are those of the promises listed here.
+"""The bulkhead against its model: calls that take one place or several, wait, leave and are cancelled, while the limit changes.
 
-H1 no more run than the limit says, except what ran before it shrank; H2 the line is bounded, and a caller beyond it is refused
-without waiting; H3 when all is over every place is free, whatever was cancelled when; H4 first come, first served, and `enter`
-overtakes nobody; H5 a cancelled waiter is never let in, also in the instant its place is handed over; H6 growing wakes exactly
-as many as fit, shrinking cancels nobody; H8 a task that would wait for itself is told; H9 each place is given back once.
-H7 (weights), H10 (one per key) and H11 (adaptive limits) speak of what this bulkhead does not have.
+Which promise is shown where:
+
+| number | promise | here | elsewhere |
+|---|---|---|---|
+| H1 | no more run than the limit says, except what ran before it shrank | `agrees` | |
+| H2 | the line is bounded; a caller beyond it is refused without waiting | `start` | |
+| H3 | when all is over every place is free, whatever was cancelled when | `agrees`, `teardown` | test_sharing |
+| H4 | first come, first served; `enter` overtakes nobody | `agrees`: order, `enter_by_hand` | |
+| H5 | a cancelled waiter is never let in, also as its place is handed over | `release_and_cancel_in_one_instant`, `start_cancelled` | |
+| H6 | growing wakes exactly as many as fit, shrinking cancels nobody | `resize` | |
+| H7 | several places are given in one step; more than there are is refused; big ones do not starve | `start(places=...)`, `resize` | below |
+| H8 | a task that would wait for itself is told | | below |
+| H9 | each place is given back once | `agrees` | below |
+| H10 | keys are independent; idle ones are forgotten, and no place with them | | test_bulkheads |
+| H11 | adaptive limits | | there are none: docs/how-to/bulkhead says what to do instead |
 """
 
 from __future__ import annotations
@@ -17,6 +27,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from actors.errors import BulkheadFull
+from actors.options import OptionError
 from actors.resilience import Bulkhead
 from tests.properties.driver import Driver
 from tests.properties.looking import looking
@@ -29,8 +40,9 @@ class Abrupt(BaseException):
 class Flight:
     """One call of the test."""
 
-    def __init__(self, machine: BulkheadMachine) -> None:
+    def __init__(self, machine: BulkheadMachine, places: int = 1) -> None:
         self.machine = machine
+        self.places = places
         self.go = trio.Event()
         self.end = ""
         self.ran = False
@@ -39,7 +51,9 @@ class Flight:
 
     async def guarded(self) -> object:
         try:
-            return await self.machine.bulkhead.call(self.work)
+            bulkhead = self.machine.bulkhead
+            guard = bulkhead if self.places == 1 else bulkhead.take(self.places)
+            return await guard.call(self.work)
         except Abrupt:
             return "abrupt"
 
@@ -90,38 +104,47 @@ class BulkheadMachine(RuleBasedStateMachine):
         self.running.append(flight)
         self.expected.append(flight)
 
+    def taken(self) -> int:
+        return sum(getattr(one, "places", 1) for one in self.running)
+
+    def fits(self, places: int) -> bool:
+        return not self.line and self.taken() + places <= self.limit
+
     def place_is_free(self) -> None:
-        while self.line and len(self.running) < self.limit:
+        while self.line and self.taken() + self.line[0].places <= self.limit:
             self.begins(self.line.pop(0))
 
     # -- rules
 
-    @rule()
-    def start(self) -> None:
-        flight = Flight(self)
-        if len(self.running) < self.limit and not self.line:
+    @rule(places=st.sampled_from([1, 1, 1, 2, 3]))
+    def start(self, places) -> None:
+        flight = Flight(self, places)
+        never = 0 < self.limit < places  # H7
+        if self.fits(places):
             self.begins(flight)
-        elif len(self.line) < self.room and self.wait > 0:
+        elif len(self.line) < self.room and self.wait > 0 and not never:
             flight.until = self.driver.now + self.wait
             self.line.append(flight)
         else:  # H2
             self.refused += 1
             self.driver.settle()
             assert isinstance(flight.call.error, BulkheadFull)
-            assert flight.call.error.waited == (None if len(self.line) >= self.room else 0)
+            at_once = never or len(self.line) >= self.room
+            assert flight.call.error.waited == (None if at_once else 0)
+            assert flight.call.error.places == places
             assert not flight.ran
         self.driver.settle()
 
-    @rule()
-    def start_cancelled(self) -> None:
-        flight = Flight(self)
+    @rule(places=st.sampled_from([1, 1, 2]))
+    def start_cancelled(self, places) -> None:
+        flight = Flight(self, places)
         flight.call.cancel()
-        free = len(self.running) < self.limit and not self.line
+        free = self.fits(places)
         if free:
             self.expected.append(
                 flight
             )  # as any call in a cancelled scope: up to its first checkpoint
-        elif len(self.line) >= self.room:
+        elif len(self.line) >= self.room or 0 < self.limit < places:
             self.refused += 1
         self.driver.settle()
         assert flight.call.done
@@ -146,13 +169,14 @@ class BulkheadMachine(RuleBasedStateMachine):
     def cancel_waiting(self, number) -> None:
         flight = self.line.pop(number % len(self.line))
         flight.call.cancel()
+        self.place_is_free()  # for who wants less than the one that has gone
         self.driver.settle()
         assert flight.call.cancelled
         assert not flight.ran
 
     @rule()
     def enter_by_hand(self) -> None:
-        free = len(self.running) < self.limit and not self.line
+        free = self.fits(1)
         try:
             self.running.append(self.do(self.bulkhead.enter))
         except BulkheadFull:
@@ -185,12 +209,18 @@ class BulkheadMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(0, 4))
     def resize(self, limit) -> None:
-        grown = max(0, limit - len(self.running))
-        waiting = len(self.line)
         self.limit = limit
+        never = [flight for flight in self.line if 0 < limit < flight.places]
+        self.line = [flight for flight in self.line if flight not in never]
+        self.refused += len(never)
+        grown, waiting = max(0, limit - self.taken()), len(self.line)
+        single = all(flight.places == 1 for flight in self.line)
         self.place_is_free()
-        assert waiting - len(self.line) == min(grown, waiting)  # H6
+        assert waiting - len(self.line) == min(grown, waiting) or not single  # H6
         self.do(self.bulkhead.resize, limit)
+        for flight in never:  # H7: or nobody behind it would ever be let in
+            assert isinstance(flight.call.error, BulkheadFull)
+            assert not flight.ran
 
     @rule(halves=st.integers(1, 5))
     def time_passes(self, halves) -> None:
@@ -198,6 +228,7 @@ class BulkheadMachine(RuleBasedStateMachine):
         gone = [flight for flight in self.line if flight.until <= self.driver.now]
         self.line = [flight for flight in self.line if flight not in gone]
         self.refused += len(gone)
+        self.place_is_free()
         for flight in gone:
             assert isinstance(flight.call.error, BulkheadFull)
             assert flight.call.error.waited == self.wait
@@ -210,9 +241,9 @@ class BulkheadMachine(RuleBasedStateMachine):
         if not hasattr(self, "driver"):
             return
         stats = self.bulkhead.statistics()
-        assert stats.running == len(self.running)
+        assert stats.running == self.taken()
         assert stats.waiting == len(self.line) <= self.room
-        assert stats.free == max(0, self.limit - len(self.running))  # H1, H3
+        assert stats.free == max(0, self.limit - self.taken())  # H1, H3
         assert stats.limit == self.bulkhead.limit == self.limit
         assert stats.rejected == self.refused
         # H4: exactly these ran, in this order; those let in at one instant are run by Trio in any order.
@@ -244,6 +275,62 @@ class BulkheadMachine(RuleBasedStateMachine):
 
 TestBulkheadMachine = BulkheadMachine.TestCase
 TestBulkheadMachine.settings = looking(150, steps=50)
+
+
+async def test_h7_a_big_call_does_not_starve(autojump_clock):
+    """H7: small calls that come later, however many, do not overtake one that waits for three places."""
+    bulkhead, order = Bulkhead("x", 3, max_waiting=50), []
+
+    async def work(name, seconds):
+        order.append(name)
+        await trio.sleep(seconds)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bulkhead.call, work, "first", 5)
+        await trio.sleep(1)
+        nursery.start_soon(bulkhead.take(3).call, work, "big", 1)
+        await trio.sleep(1)
+        for number in range(20):
+            nursery.start_soon(bulkhead.call, work, f"small {number}", 1)
+    assert order[:2] == ["first", "big"]
+    assert len(order) == 22
+    assert bulkhead.statistics().free == 3
+    assert bulkhead.statistics().admitted == 22
+
+
+async def test_h7_all_forms_take_several_places(autojump_clock):
+    """H7: as a block, by a call, as a decorator and by hand it is so many places, given back whatever happens."""
+    bulkhead = Bulkhead("x", 3)
+    three = bulkhead.take(3)
+
+    async def work():
+        assert bulkhead.statistics().free == 0
+        raise OSError
+
+    for form in (lambda: three.call(work), three(work)):
+        with pytest.raises(OSError):
+            await form()
+    async with three:
+        assert bulkhead.statistics().running == 3
+        with pytest.raises(
+            BulkheadFull, match=r"is full .3 running, 0 waiting., not 3 places at once came free"
+        ):
+            three.enter()
+    with trio.move_on_after(1):
+        await three.call(trio.sleep_forever)
+    three.left(three.enter())
+    assert bulkhead.statistics().free == 3
+    with pytest.raises(
+        BulkheadFull, match="bulkhead x has 3 places, and 4 are wanted; the call was"
+    ):
+        await bulkhead.take(4).call(work)
+
+
+@pytest.mark.parametrize("places", [0, -1, True, 1.5, None])
+def test_h7_places_are_counted_in_whole_numbers(places):
+    """H7: no call takes no place, a part of one, or fewer."""
+    with pytest.raises(OptionError, match="bulkhead 'x': places must be a whole number, 1 or more"):
+        Bulkhead("x", 3).take(places)
 
 
 async def test_h8_a_task_that_would_wait_for_itself_is_told(autojump_clock):
