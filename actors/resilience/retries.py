@@ -310,11 +310,12 @@ def remember(earlier: list[Exception], error: Exception) -> None:
 
 def note_tries(error: Exception, earlier: list[Exception], verdict: Verdict) -> None:
     """Say on the final error what was tried before, and why it ended."""
-    # A guard's refusal says all of it itself; and notes would pile up on an error object that its owner raises again and again.
-    if not earlier and (isinstance(error, Rejected) or not isinstance(verdict, HandBack)):
-        return
+    # Some owners raise one error object again and again: what an earlier call said on it is not true of this one.
     if getattr(error, "__notes__", ()):
         error.__notes__[:] = [note for note in error.__notes__ if not note.startswith(_GAVE_UP)]
+    # A guard's refusal says all of it itself.
+    if not earlier and (isinstance(error, Rejected) or not isinstance(verdict, HandBack)):
+        return
     why = getattr(verdict, "why", "")
     before = f" after {', '.join(map(shown, earlier))}" if earlier else ""
     error.add_note(f"{_GAVE_UP}{before}: {why}")

@@ -135,6 +135,18 @@ class BulkheadMachine(RuleBasedStateMachine):
             assert not flight.ran
         self.driver.settle()
 
+    @precondition(lambda self: self.limit > 1 and self.room > 1)
+    @rule(leaves=st.booleans())
+    def a_small_one_stands_behind_a_big_one(self, leaves) -> None:
+        """H7: it is let in the moment the big one gives up."""
+        if not self.running:
+            self.start(1)
+        if not self.line and self.wait > 0:
+            self.start(self.limit)
+            self.start(1)
+            if leaves and self.line:
+                self.cancel_waiting(0)
+
     @rule(places=st.sampled_from([1, 1, 2]))
     def start_cancelled(self, places) -> None:
         flight = Flight(self, places)
@@ -296,6 +308,27 @@ async def test_h7_a_big_call_does_not_starve(autojump_clock):
     assert len(order) == 22
     assert bulkhead.statistics().free == 3
     assert bulkhead.statistics().admitted == 22
+
+
+async def test_h7_when_a_big_call_gives_up_those_behind_it_are_let_in(autojump_clock):
+    """H7: a call that waits for more places than are free holds up others only as long as it waits."""
+    bulkhead, began = Bulkhead("x", 2, max_waiting=5), []
+
+    async def small():
+        began.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bulkhead.call, trio.sleep, 10)
+        await trio.sleep(1)
+        with trio.move_on_after(3):
+            nursery.start_soon(later, 1, bulkhead, small)
+            await bulkhead.take(2).call(trio.sleep, 1)
+    assert began == [4]
+
+
+async def later(seconds, bulkhead, fn):
+    await trio.sleep(seconds)
+    await bulkhead.call(fn)
 
 
 async def test_h7_all_forms_take_several_places(autojump_clock):

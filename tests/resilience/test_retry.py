@@ -126,6 +126,18 @@ async def test_r7_notes_do_not_pile_up(autojump_clock):
     assert error.__notes__[0] == "mine"
 
 
+async def test_r7_a_note_is_of_this_call(autojump_clock):
+    """R7: an error object that an earlier call has noted does not tell that call's story when it is raised anew."""
+    error = Down("the same object")
+    with pytest.raises(Down):
+        await retry(Script(error), policy=policy())
+    assert len(error.__notes__) == 1
+
+    with pytest.raises(Down):
+        await retry(Script(error), policy=policy(attempts=1))
+    assert error.__notes__ == []
+
+
 async def test_r7_an_endless_loop_keeps_few_errors(autojump_clock):
     """R7: of a thousand earlier errors the note names the first and the last few."""
     script = Script(*[Down(str(n)) for n in range(1000)], ValueError("end"))

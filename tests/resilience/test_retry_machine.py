@@ -192,6 +192,7 @@ class RetryMachine(RuleBasedStateMachine):
         )
         self.model, self.random = Model(self.case, seed), Random(seed)
         self.flights: list[Flight] = []
+        self.kept = Down("the same object")
         self.policy = RetryPolicy(
             on={"class": Down, "rule": lambda e: isinstance(e, Down), "all": Exception}[on],
             never=(Never, Unnamed),
@@ -300,15 +301,8 @@ class RetryMachine(RuleBasedStateMachine):
         self.fails(self.pick(number, RUNNING), how, hint, again)
 
     def fails(self, flight: Flight, how: str, hint: str | None, again: bool) -> None:
-        if again and flight.raised and how == "down" and hint is None:
-            # The very object that it raised before: some clients keep one.
-            flight.end = flight.raised[-1]
-            asked = getattr(flight.end, "retry_after", None)
-            hint = asked if isinstance(asked, str) else None
-            if not isinstance(flight.end, Down) or isinstance(flight.end, Never):
-                flight.end = error_of(how, hint)
-        else:
-            flight.end = error_of(how, hint)
+        # Some clients keep one error object and raise it for every call.
+        flight.end = self.kept if again and how == "down" and hint is None else error_of(how, hint)
         now = self.driver.now
         left = min(flight.model.deadline, flight.model.until) - now
         self.model.fails(flight.model, how, HINTS.get(hint), now, left)
