@@ -291,6 +291,7 @@ class BreakerMachine(RuleBasedStateMachine):
         old.touch(now)
         memory = BreakerMemory(**json.loads(json.dumps(attrs.asdict(self.do(self.breaker.memory)))))
         assert memory.left == (old.open_until - now if old.state == OPEN and not old.held else 0)
+        self.breaker._listener = None  # that process has gone, its calls only have not noticed
         self.breaker = CircuitBreaker("x", self.policy)
         self.do(lambda: self.breaker.restore(memory, elapsed=elapsed))
         self.breaker._listener = (

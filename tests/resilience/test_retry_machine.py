@@ -192,7 +192,7 @@ class RetryMachine(RuleBasedStateMachine):
         )
         self.model, self.random = Model(self.case, seed), Random(seed)
         self.flights: list[Flight] = []
-        self.kept = Down("the same object")
+        self.kept = Down("some clients keep one error and raise it for every call")
         self.policy = RetryPolicy(
             on={"class": Down, "rule": lambda e: isinstance(e, Down), "all": Exception}[on],
             never=(Never, Unnamed),
@@ -284,7 +284,7 @@ class RetryMachine(RuleBasedStateMachine):
             [
                 "down",
                 "down",
-                "down",
+                "kept",
                 "group",
                 "never",
                 "unnamed",
@@ -295,14 +295,15 @@ class RetryMachine(RuleBasedStateMachine):
             ]
         ),
         hint=st.sampled_from([None, None, "1000", *HINTS]),
-        again=st.booleans(),
     )
-    def fail(self, number, how, hint, again) -> None:
-        self.fails(self.pick(number, RUNNING), how, hint, again)
+    def fail(self, number, how, hint) -> None:
+        self.fails(self.pick(number, RUNNING), how, hint)
 
-    def fails(self, flight: Flight, how: str, hint: str | None, again: bool) -> None:
-        # Some clients keep one error object and raise it for every call.
-        flight.end = self.kept if again and how == "down" and hint is None else error_of(how, hint)
+    def fails(self, flight: Flight, how: str, hint: str | None) -> None:
+        if how == "kept":
+            flight.end, how, hint = self.kept, "down", None
+        else:
+            flight.end = error_of(how, hint)
         now = self.driver.now
         left = min(flight.model.deadline, flight.model.until) - now
         self.model.fails(flight.model, how, HINTS.get(hint), now, left)
@@ -336,7 +337,7 @@ class RetryMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.flights)
     @rule(
         number=st.integers(0, 9),
-        ends=st.lists(st.sampled_from(["down", "down", "group"]), min_size=1, max_size=5),
+        ends=st.lists(st.sampled_from(["down", "kept", "group"]), min_size=1, max_size=5),
         hint=st.sampled_from([None, None, None, "1.5"]),
     )
     def goes_on_failing(self, number, ends, hint) -> None:
@@ -346,7 +347,7 @@ class RetryMachine(RuleBasedStateMachine):
             if flight.model.state == WAITING:
                 self.time_goes_to(flight.model.due)
             if flight.model.state == RUNNING:
-                self.fails(flight, end, hint, again=False)
+                self.fails(flight, end, hint)
 
     @precondition(lambda self: self.pick(0, RUNNING, WAITING))
     @rule(number=st.integers(0, 9), steps=st.integers(1, 8), really=RARELY)
