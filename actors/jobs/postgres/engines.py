@@ -34,14 +34,16 @@ from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import schema as tables
 from actors.jobs.postgres.admin import PRUNED_AT_ONCE, Admin
-from actors.jobs.postgres.steps import Task
+from actors.jobs.postgres.steps import Step, Task
 from actors.jobs.postgres.store import COPY_FROM, Store, prepare
 from actors.options import OptionError
+from actors.records import record
 
 if TYPE_CHECKING:
     import psycopg
 
-    from actors.jobs.postgres.threads import Threads
+    from actors.jobs.postgres.listener import Listener, ListenerStatistics
+    from actors.jobs.postgres.threads import PoolStatistics, Threads
 
 __all__ = ["PostgresEngine", "open_postgres"]
 
@@ -52,7 +54,28 @@ _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 class Runner(Protocol):
     """Carries plans out."""
 
-    async def run(self, task: Task[T]) -> T: ...
+    async def run(self, task: Task[T]) -> T:
+        """Carry it out."""
+        ...
+
+    def statistics(self) -> PoolStatistics:
+        """One look."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+
+
+@record
+class PostgresStatistics(EngineStatistics):
+    """One look at the engine and at its connections."""
+
+    workers: PoolStatistics
+    """Those for workers and for enqueuing."""
+    calls: PoolStatistics
+    """Those for operators and for transactions of one's own."""
+    listener: ListenerStatistics | None
+    """None behind a pooler."""
 
 
 class PostgresEngine(Engine):
@@ -65,19 +88,21 @@ class PostgresEngine(Engine):
         schema: str,
         hot: Runner,
         calls: Threads,
+        listener: Callable[..., Listener] | None,
         clock: Callable[[], float] | None,
         max_bytes: int,
     ) -> None:
         self.name = name
         self.max_bytes = max_bytes
         origin = token_hex(4)
-        ring = {"channel": tables.channel(schema), "origin": f"{origin}:"}
+        ring = {"channel": tables.channel(schema), "origin": origin}
         self._store = Store(name, schema, ring, clock)
         self._admin = Admin(name, schema, ring, clock)
         self._hot = hot
         self._calls = calls
         self._listeners: dict[str, list[Callable[[], object]]] = {}
         self._doubtful: set[Lease] = set()
+        self._listener = listener and listener(ring["channel"], origin, self._heard)
 
     # -- transactions of one's own ---------------------------------------------------------------
 
@@ -107,6 +132,21 @@ class PostgresEngine(Engine):
         for job_type in job_types:
             for ring in tuple(self._listeners.get(job_type, ())):
                 ring()
+
+    def _heard(self, job_type: str | None) -> None:
+        if job_type is None:
+            self.wake(*self._listeners)
+        elif len(job_type) < 1000:
+            self.wake(job_type)
+        else:  # it is the beginning of one
+            self.wake(*(one for one in self._listeners if one.startswith(job_type)))
+
+    async def aclose(self) -> None:
+        """Close all connections; what was asked for before is done first."""
+        if self._listener is not None:
+            await self._listener.aclose()
+        await self._calls.aclose()
+        await self._hot.aclose()
 
     # -- putting jobs in -------------------------------------------------------------------------
 
@@ -257,11 +297,32 @@ class PostgresEngine(Engine):
             if gone < PRUNED_AT_ONCE:
                 return total
 
-    async def statistics(self) -> EngineStatistics:
-        return await self._calls.run(Task(self._admin.counts, write=False))
+    async def statistics(self) -> PostgresStatistics:
+        """One look at the jobs, which are counted, and at the connections."""
+        counts = await self._calls.run(Task(self._admin.counts, write=False))
+        return PostgresStatistics(
+            name=counts.name,
+            jobs=counts.jobs,
+            poison=counts.poison,
+            paused=counts.paused,
+            limits=counts.limits,
+            workers=self._hot.statistics(),
+            calls=self._calls.statistics(),
+            listener=None if self._listener is None else self._listener.statistics(),
+        )
+
+    # -- for what is kept beside the jobs --------------------------------------------------------
+
+    def step(self, text: str, **values: object) -> Step:
+        """A statement of this schema (`{s}`), at the time of this engine's clock (`now`)."""
+        return self._admin.step(text, **values)
+
+    async def carry_out(self, task: Task[T]) -> T:
+        """Carry out a plan of such statements."""
+        return await self._calls.run(task)
 
     def __repr__(self) -> str:
-        return f"<PostgresEngine {self.name!r}, {self._hot!r}>"
+        return f"<PostgresEngine {self.name!r}, {self._hot!r}, {self._listener!r}>"
 
 
 @asynccontextmanager
@@ -305,6 +366,7 @@ async def open_postgres(
         )
     from actors.jobs.postgres.blocking import Link
     from actors.jobs.postgres.door import Address, connector
+    from actors.jobs.postgres.listener import Listener
     from actors.jobs.postgres.threads import Threads
 
     _check(schema, driver, connections)
@@ -319,13 +381,19 @@ async def open_postgres(
     title = name or address.database
     workers = Threads(lambda: link(hot), connections, title)
     calls = Threads(lambda: link(plain), connections, title)
+    engine = PostgresEngine(
+        name=title,
+        schema=schema,
+        hot=workers,
+        calls=calls,
+        listener=None if pooler else partial(Listener, plain),
+        clock=clock,
+        max_bytes=max_bytes,
+    )
     try:
-        yield PostgresEngine(
-            name=title, schema=schema, hot=workers, calls=calls, clock=clock, max_bytes=max_bytes
-        )
+        yield engine
     finally:
-        await calls.aclose()
-        await workers.aclose()
+        await engine.aclose()
 
 
 def _check(schema: object, driver: object, connections: object) -> None:
