@@ -19,12 +19,13 @@ from psycopg import errors, pq
 from actors.errors import EngineUnreachable
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
-__all__ = ["Link", "carry_out"]
+__all__ = ["AGAIN", "TRIES", "Link", "carry_out", "is_dead", "lost_by"]
 
 T = TypeVar("T")
-_AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure)
+AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure)
 """The server has undone the transaction and asks for it to be tried again."""
-_TRIES: Final = 5
+TRIES: Final = 5
+"""Times that such a transaction is carried out."""
 _CANCEL_WITHIN: Final = 5.0
 
 
@@ -67,8 +68,8 @@ class Link:
                         with db.transaction():
                             return carry_out(db, task.make(), prepare=self._prepare)
                     return carry_out(db, task.make(), prepare=self._prepare)
-            except _AGAIN:
-                if tries == _TRIES:
+            except AGAIN:
+                if tries == TRIES:
                     raise
 
     def call(self, fn: Callable[[psycopg.Connection[Any]], T]) -> T:
@@ -125,7 +126,7 @@ class Link:
         Raises:
             EngineUnreachable: there is none to be had. Nothing was done.
         """
-        if self._db is not None and _dead(self._db):
+        if self._db is not None and is_dead(self._db):
             self.close()
         if self._db is None:
             try:
@@ -138,12 +139,11 @@ class Link:
 
     def lost(self, error: psycopg.Error) -> EngineUnreachable | None:
         """What an error means if the connection died of it."""
-        db = self._db
-        if db is None or not (db.closed or db.pgconn.status == pq.ConnStatus.BAD):
-            return None
-        self.failures += 1
-        self.close()
-        return EngineUnreachable(self._where, str(error).strip(), unsure=True)
+        found = None if self._db is None else lost_by(self._db, error, self._where)
+        if found is not None:
+            self.failures += 1
+            self.close()
+        return found
 
     def close(self) -> None:
         """Close the connection; the next call makes another."""
@@ -246,7 +246,7 @@ def _pipeline(
     return [one.fetchall() if one.description is not None else [] for one in cursors]
 
 
-def _dead(db: psycopg.Connection[Any]) -> bool:
+def is_dead(db: psycopg.BaseConnection[Any]) -> bool:
     """Whether an idle connection is known to be gone: then something is there to be read, in the end the end."""
     if db.closed:
         return True
@@ -260,6 +260,16 @@ def _dead(db: psycopg.Connection[Any]) -> bool:
         except psycopg.Error:
             return True
     return db.pgconn.status == pq.ConnStatus.BAD
+
+
+def lost_by(
+    db: psycopg.BaseConnection[Any], error: psycopg.Error, where: str
+) -> EngineUnreachable | None:
+    """What an error of a statement means, if the connection died of it."""
+    if not db.closed and db.pgconn.status != pq.ConnStatus.BAD:
+        return None
+    reason = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    return EngineUnreachable(where, reason, unsure=True)
 
 
 def _cancel(db: psycopg.Connection[Any]) -> None:

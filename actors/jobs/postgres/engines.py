@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import attrs
 import trio
@@ -34,6 +34,7 @@ from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import schema as tables
 from actors.jobs.postgres.admin import PRUNED_AT_ONCE, Admin
+from actors.jobs.postgres.runner import PoolStatistics, Runner
 from actors.jobs.postgres.steps import Step, Task
 from actors.jobs.postgres.store import COPY_FROM, Store, prepare
 from actors.options import OptionError
@@ -43,27 +44,12 @@ if TYPE_CHECKING:
     import psycopg
 
     from actors.jobs.postgres.listener import Listener, ListenerStatistics
-    from actors.jobs.postgres.threads import PoolStatistics, Threads
+    from actors.jobs.postgres.threads import Threads
 
 __all__ = ["PostgresEngine", "open_postgres"]
 
 T = TypeVar("T")
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-
-
-class Runner(Protocol):
-    """Carries plans out."""
-
-    async def run(self, task: Task[T]) -> T:
-        """Carry it out."""
-        ...
-
-    def statistics(self) -> PoolStatistics:
-        """One look."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connections."""
 
 
 @record
@@ -379,7 +365,13 @@ async def open_postgres(
         return Link(make, str(address), prepared=not pooler)
 
     title = name or address.database
-    workers = Threads(lambda: link(hot), connections, title)
+    workers: Runner
+    if driver == "native":
+        from actors.jobs.postgres.native import NativePool
+
+        workers = NativePool(hot, str(address), connections, prepared=not pooler)
+    else:
+        workers = Threads(lambda: link(hot), connections, title)
     calls = Threads(lambda: link(plain), connections, title)
     engine = PostgresEngine(
         name=title,

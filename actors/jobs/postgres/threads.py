@@ -25,37 +25,17 @@ import outcome
 import trio
 
 from actors.jobs.postgres.blocking import Link
+from actors.jobs.postgres.runner import PoolStatistics
 from actors.jobs.postgres.steps import Task
-from actors.records import Record, record
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PoolStatistics", "Threads"]
+__all__ = ["Threads"]
 
 T = TypeVar("T")
 _GROUP = 16
 """Plans in one commit at most."""
-
-
-@record
-class PoolStatistics(Record):
-    """One look at connections."""
-
-    size: int
-    """Connections at most."""
-    open: int
-    busy: int
-    waiting: int
-    """Calls that wait for a connection."""
-    calls: int
-    """Calls so far."""
-    commits: int
-    """Transactions so far; fewer than the calls if several shared one."""
-    connects: int
-    """Connections made so far."""
-    failures: int
-    """Calls that a connection failed, and connections that could not be made."""
 
 
 @attrs.define(eq=False)
