@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 
 import psycopg
 import pytest
@@ -38,6 +39,13 @@ def kill_all(where):
         db.execute(KILL).fetchall()
 
 
+def cut_off(db):
+    """A statement on a connection that breaks without a word."""
+    with socket.socket(fileno=os.dup(db.fileno())) as ours:
+        ours.shutdown(socket.SHUT_RDWR)
+    db.execute("SELECT 1")
+
+
 async def test_idle_connections_that_died(open_one):
     """Connections that died while nobody used them are replaced before the next call, which notices nothing."""
     async with open_one() as engine:
@@ -56,11 +64,24 @@ async def test_a_connection_lost_in_use(open_one):
     """A transaction whose connection is lost raises, says that it may be done, and the next call works."""
     async with open_one() as engine:
         with pytest.raises(EngineUnreachable, match="may or may not") as info:
-            await ask(engine, "SELECT pg_terminate_backend(pg_backend_pid())")
+            await engine.run(cut_off)
 
         assert info.value.unsure
         assert await states(engine) == {}
         assert (await engine.statistics()).calls.failures == 1
+
+
+async def test_a_server_process_that_is_told_to_end(open_one):
+    """What a server process says it has undone is told as not done; a worker's call is repeated without a word."""
+    async with open_one(connections=1) as engine:
+        with pytest.raises(EngineUnreachable, match="nothing was done") as info:
+            await ask(engine, "SELECT pg_terminate_backend(pg_backend_pid())")
+
+        assert not info.value.unsure
+        for n in range(5):
+            await put(engine, str(n))
+            kill_all(open_one.where)
+        assert len(await take(engine)) == 5
 
 
 async def test_a_settlement_in_doubt(open_one, monkeypatch):

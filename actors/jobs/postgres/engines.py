@@ -32,8 +32,7 @@ from actors.jobs.engine import (
 from actors.jobs.job import MAX_BYTES, Lease, NewJob, encode
 from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
-from actors.jobs.postgres import schema as tables
-from actors.jobs.postgres.admin import PRUNED_AT_ONCE, Admin
+from actors.jobs.postgres import admin, schema as tables
 from actors.jobs.postgres.runner import PoolStatistics, Runner
 from actors.jobs.postgres.steps import Step, Task
 from actors.jobs.postgres.store import COPY_FROM, Store, prepare
@@ -83,7 +82,7 @@ class PostgresEngine(Engine):
         origin = token_hex(4)
         ring = {"channel": tables.channel(schema), "origin": origin}
         self._store = Store(name, schema, ring, clock)
-        self._admin = Admin(name, schema, ring, clock)
+        self._admin = admin.Admin(name, schema, ring, clock)
         self._hot = hot
         self._calls = calls
         self._listeners: dict[str, list[Callable[[], object]]] = {}
@@ -111,7 +110,7 @@ class PostgresEngine(Engine):
         from actors.jobs.postgres.blocking import carry_out
 
         found = prepare(jobs, self.max_bytes)
-        return carry_out(connection, self._store.enqueue(found), prepare=None, pipeline=False)
+        return carry_out(connection, self._store.enqueue(found))
 
     def wake(self, *job_types: str) -> None:
         """Say that there may be work of these types."""
@@ -280,7 +279,7 @@ class PostgresEngine(Engine):
         while True:
             gone = await self._calls.run(Task(partial(self._admin.prune, older_than)))
             total += gone
-            if gone < PRUNED_AT_ONCE:
+            if gone < admin.PRUNED_AT_ONCE:
                 return total
 
     async def statistics(self) -> PostgresStatistics:

@@ -12,7 +12,7 @@ Floor: above blocking and runner. Theory:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import psycopg
@@ -21,9 +21,9 @@ from psycopg import AsyncConnection, errors, pq, waiting
 from psycopg.rows import tuple_row
 
 from actors.errors import EngineUnreachable, NotSupported
-from actors.jobs.postgres.blocking import AGAIN, TRIES, is_dead, lost_by
+from actors.jobs.postgres.blocking import AGAIN, TRIES, UNDONE, is_dead, lost_by
 from actors.jobs.postgres.runner import PoolStatistics
-from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Task
+from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
 __all__ = ["TRIED_WITH", "Native", "NativePool"]
 
@@ -162,23 +162,35 @@ class NativePool:
                 raise trio.ClosedResourceError("this engine was closed")
             link = self._idle.pop()
             try:
-                db = await self._ready(link)
-                # A read may be cut short. A write, from its first statement to its commit, may not.
-                if not task.write:
-                    return await self._tried(link, db, task)
+                if not task.write:  # it may be cut short
+                    return await self._carry_out(link, task)
+                await self._ready(link)
                 result: list[T] = []
+                # A write, from its first statement to its commit, may not.
                 with trio.CancelScope(shield=True):
-                    result.append(await self._tried(link, db, task))
+                    result.append(await self._carry_out(link, task))
                 return result[0]
             finally:
                 self._idle.append(link)
 
-    async def _tried(self, link: _Link, db: Native, task: Task[T]) -> T:
+    async def _carry_out(self, link: _Link, task: Task[T]) -> T:
+        prepare = self._prepare
+        if task.atomic:
+            return await self._repeated(link, lambda db: _in_transaction(db, task, prepare))
+
+        async def do(step: Steps) -> Any:
+            return await self._repeated(link, lambda db: _perform(db, step, prepare))
+
+        return await _drive_plan(task.make(), do)
+
+    async def _repeated(self, link: _Link, fn: Callable[[Native], Awaitable[T]]) -> T:
+        """As `blocking.Link`: do what is one transaction, anew if the server says that it has undone it."""
         tries = 0
         while True:
             tries += 1
+            db = await self._ready(link)
             try:
-                result = await _carry_out(db, task, self._prepare)
+                result = await fn(db)
             except AGAIN:
                 if tries == TRIES:
                     raise
@@ -189,7 +201,8 @@ class NativePool:
                 self._failures += 1
                 link.db = None
                 db.blocking.close()
-                raise lost from error
+                if tries == TRIES or not isinstance(error, UNDONE):
+                    raise lost from error
             else:
                 self._commits += 1
                 return result
@@ -240,43 +253,48 @@ class NativePool:
         )
 
 
-async def _carry_out(db: Native, task: Task[T], prepare: bool | None) -> T:
-    if not task.atomic:
-        return await _steps(db, task.make(), prepare)
+async def _in_transaction(db: Native, task: Task[T], prepare: bool | None) -> T:
     await db.execute(b"BEGIN")
     try:
-        result = await _steps(db, task.make(), prepare)
+        result = await _drive_plan(task.make(), lambda step: _perform(db, step, prepare))
     except BaseException:
         if not db.closed:
             with trio.CancelScope(shield=True):
-                await db.execute(b"ROLLBACK")
+                await _roll_back(db)
         raise
     await db.execute(b"COMMIT")
     return result
 
 
-async def _steps(db: Native, plan: Plan[T], prepare: bool | None) -> T:
-    """As `blocking.carry_out`, with waits."""
+async def _roll_back(db: Native) -> None:
+    try:
+        await db.execute(b"ROLLBACK")
+    except psycopg.Error:
+        db.pgconn.finish()  # the server rolls back when its client is gone
+
+
+async def _drive_plan(plan: Plan[T], do: Callable[[Steps], Awaitable[Any]]) -> T:
     try:
         step = next(plan)
         while True:
-            answer: Any
-            if isinstance(step, Step):
-                answer = await _rows(db, step, prepare)
-            elif isinstance(step, Copy):
-                async with db.cursor() as cursor, cursor.copy(step.sql) as copy:
-                    for row in step.rows:
-                        await copy.write_row(row)
-                answer = []
-            elif len(step) == 1:
-                answer = [await _rows(db, step[0], prepare)]
-            else:
-                answer = await _pipeline(db, step, prepare)
-            step = plan.send(answer)
+            step = plan.send(await do(step))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         plan.close()
+
+
+async def _perform(db: Native, step: Steps, prepare: bool | None) -> Any:
+    if isinstance(step, Step):
+        return await _rows(db, step, prepare)
+    if isinstance(step, Copy):
+        async with db.cursor() as cursor, cursor.copy(step.sql) as copy:
+            for row in step.rows:
+                await copy.write_row(row)
+        return []
+    if len(step) == 1:
+        return [await _rows(db, step[0], prepare)]
+    return await _pipeline(db, step, prepare)
 
 
 async def _rows(db: Native, step: Step, prepare: bool | None) -> Rows:
