@@ -79,7 +79,7 @@ class PostgresEngine(Engine):
     ) -> None:
         self.name = name
         self.max_bytes = max_bytes
-        origin = token_hex(4)
+        origin = f"{token_hex(4)}:"
         ring = {"channel": tables.channel(schema), "origin": origin}
         self._store = Store(name, schema, ring, clock)
         self._admin = admin.Admin(name, schema, ring, clock)
@@ -121,10 +121,8 @@ class PostgresEngine(Engine):
     def _heard(self, job_type: str | None) -> None:
         if job_type is None:
             self.wake(*self._listeners)
-        elif len(job_type) < 1000:
+        else:
             self.wake(job_type)
-        else:  # it is the beginning of one
-            self.wake(*(one for one in self._listeners if one.startswith(job_type)))
 
     async def aclose(self) -> None:
         """Close all connections; what was asked for before is done first."""

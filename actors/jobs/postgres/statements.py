@@ -55,10 +55,11 @@ _TAKE: Final = """
 
 _TAKEN: Final = """
     RETURNING j.id, j.priority, j.due_at, j.claims, j.retries, j.attempt, j.deliveries, j.snoozes, j.idempotency_key,
-        CASE WHEN %(fetch)s::text[] IS NULL THEN j.variables::text END AS whole,
-        CASE WHEN %(fetch)s::text[] IS NOT NULL THEN ARRAY(
+        CASE WHEN %(fetch)s::text[] IS NULL OR position('\\u0000' IN j.variables::text) > 0 THEN j.variables::text END AS whole,
+        CASE WHEN %(fetch)s::text[] IS NOT NULL AND position('\\u0000' IN j.variables::text) = 0 THEN ARRAY(
             SELECT (j.variables -> x.name)::text FROM unnest(%(fetch)s::text[]) WITH ORDINALITY AS x (name, n) ORDER BY n
         ) END AS parts"""
+# What has an escaped NUL in it PostgreSQL keeps, but cannot take apart: then it is done here.
 
 _ROWS: Final = """
     taken.id, taken.claims, taken.retries, taken.attempt, taken.deliveries, taken.priority, taken.snoozes,
@@ -187,7 +188,7 @@ aside AS (
         worker = excluded.worker, variables = excluded.variables
 ),
 rung AS MATERIALIZED (
-    SELECT pg_notify(%(channel)s, %(origin)s || left(type, 1000)) FROM (
+    SELECT pg_notify(%(channel)s, %(origin)s || type) FROM (
         SELECT DISTINCT type FROM told WHERE state = 'ready') AS types
 )
 SELECT id, claims, extract(epoch FROM now)::float8 FROM told, clock WHERE (SELECT count(*) FROM rung) >= 0"""
@@ -226,7 +227,7 @@ made AS (
     RETURNING id, type, state
 ),
 rung AS MATERIALIZED (
-    SELECT pg_notify(%(channel)s, %(origin)s || left(type, 1000)) FROM (
+    SELECT pg_notify(%(channel)s, %(origin)s || type) FROM (
         SELECT DISTINCT type FROM made WHERE state = 'ready') AS types
 )
 SELECT fresh.id, made.id IS NOT NULL FROM fresh LEFT JOIN made USING (id)
@@ -244,7 +245,7 @@ SELECT nextval(pg_get_serial_sequence('{{s}}.jobs', 'id')), extract(epoch FROM n
 FROM clock, generate_series(1, %(count)s)"""
 
 NOTIFY: Final = """
-SELECT pg_notify(%(channel)s, %(origin)s || left(x.type, 1000)) FROM unnest(%(types)s::text[]) AS x (type)"""
+SELECT pg_notify(%(channel)s, %(origin)s || x.type) FROM unnest(%(types)s::text[]) AS x (type)"""
 
 FIRE: Final = f"""
 WITH {_NOW},

@@ -25,31 +25,32 @@ Prepared = tuple[NewJob, str]
 COPY_FROM: Final = 500
 """Jobs from which on COPY is the faster way."""
 _NOTHING: Final = "{}"
+_LONGEST: Final = 1000
+"""Bytes of a text that is indexed."""
 
 
 def prepare(jobs: Iterable[NewJob], limit: int) -> list[Prepared]:
     """The jobs with their variables as text. Raises `NotStorable` before anything was done."""
     found: list[Prepared] = []
     for job in jobs:
-        for what, text in (
-            ("type", job.type),
-            ("unique text", job.unique),
-            ("idempotency key", job.idempotency_key),
-        ):
-            if text is not None:
-                _check(what, text)
+        _text("type", job.type, _LONGEST)
+        if job.unique is not None:
+            _text("unique text", job.unique, _LONGEST)
+        if job.idempotency_key is not None:
+            _text("idempotency key", job.idempotency_key, limit)
         found.append((job, encode(job.variables, f"the variables of a {job.type!r} job", limit)))
     return found
 
 
-def _check(what: str, text: str) -> None:
-    try:
-        good = b"\0" not in text.encode("utf-8")
-    except UnicodeEncodeError:
-        good = False
-    if not good:
+def _text(what: str, text: str, longest: int) -> None:
+    size = len(text.encode("utf-8"))
+    if "\0" in text:
         raise NotStorable(
-            f"the {what} {text!r} of a job holds what PostgreSQL has no character for"
+            f"the {what} {text[:80]!r} of a job holds what PostgreSQL has no character for"
+        )
+    if size > longest:
+        raise NotStorable(
+            f"the {what} {text[:80]!r}... of a job takes {size:,} bytes, more than {longest:,}"
         )
 
 
@@ -130,21 +131,21 @@ class Store:
                 refused.update(set(done).difference(_leases(rows[0][4])))
         jobs: list[Job] = []
         poisoned: list[PoisonJob] = []
-        spoilt: list[tuple[Job, str]] = []
-        self._read(rows, claim, jobs, poisoned, spoilt)
-        while rows[0][3] and len(jobs) < claim.most:
-            # Each round but the last sets something aside, of which there is not much.
+        while True:
+            spoilt = self._read(rows, claim, jobs, poisoned)
+            if spoilt:
+                bad = {job.lease: Settlement(job.lease, Poisoned(why)) for job, why in spoilt}
+                settled: Rows = yield self._settling(bad)
+                poisoned += [_aside(job, why, settled[0][2]) for job, why in spoilt if settled]
+            if len(jobs) >= claim.most or not (rows[0][3] or spoilt):
+                break
+            # Each round but the first and the last sets something aside, of which there is not much.
             steps = [
                 self.step("LOCK_TYPE", type=claim.type),
                 self.step("PROMOTE", type=claim.type),
                 self.step("CLAIM", **self._claim(claim, claim.most - len(jobs))),
             ]
             rows = (yield steps)[-1]
-            self._read(rows, claim, jobs, poisoned, spoilt)
-        if spoilt:
-            bad = {job.lease: Settlement(job.lease, Poisoned(why)) for job, why in spoilt}
-            settled: Rows = yield self._settling(bad)
-            poisoned += [_aside(job, why, settled[0][2]) for job, why in spoilt if settled]
         times = [time for time in rows[0][1:3] if time is not None]
         if jobs:
             times.append(claim.lease)
@@ -195,9 +196,9 @@ class Store:
         claim: Claim,
         jobs: list[Job],
         poisoned: list[PoisonJob],
-        spoilt: list[tuple[Job, str]],
-    ) -> None:
-        head = rows[0]
+    ) -> list[tuple[Job, str]]:
+        """Take in what was claimed; return those whose variables cannot be read, and why."""
+        head, spoilt = rows[0], list[tuple[Job, str]]()
         deadline, name, fetch, worker, kind = (
             head[0] + claim.lease,
             self.name,
@@ -219,7 +220,7 @@ class Store:
                     )
                 )
         if head[6] is None:
-            return
+            return spoilt
         for row in rows:
             (_, _, _, _, _, _, number, claims, retries, attempt, deliveries, priority, snoozes) = (
                 row[:13]
@@ -227,12 +228,16 @@ class Store:
             given, whole, parts = row[13:]
             key, problem = str(number), ""
             try:
-                if fetch is None:
+                if parts is None:
                     variables = decode(whole)
+                    if fetch is not None:
+                        variables = {
+                            field: variables[field] for field in fetch if field in variables
+                        }
                 else:
                     variables = {
-                        field: json.loads(part)
-                        for field, part in zip(fetch, parts, strict=True)
+                        field: decode(f'{{"v":{part}}}')["v"]
+                        for field, part in zip(fetch or (), parts, strict=True)
                         if part is not None
                     }
             except NotStorable as error:
@@ -257,6 +262,7 @@ class Store:
                 spoilt.append((job, problem))
             else:
                 jobs.append(job)
+        return spoilt
 
     # -- leases ----------------------------------------------------------------------------------
 
