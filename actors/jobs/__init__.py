@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from actors.errors import (
         AmbiguousAttempt,
         BpmnError,
+        EngineUnreachable,
         FailWithRetry,
         IncidentError,
         KeyBusy,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     )
     from actors.jobs.periodic import Periodic
     from actors.jobs.poison import PoisonJob
+    from actors.jobs.postgres.engines import PostgresEngine, PostgresStatistics, open_postgres
+    from actors.jobs.postgres.keys import PostgresIdempotencyStore
     from actors.jobs.signals import (
         EngineFailing,
         EngineRecovered,
@@ -76,6 +79,7 @@ _HOMES: Final = {
     "actors.errors": (
         "AmbiguousAttempt",
         "BpmnError",
+        "EngineUnreachable",
         "FailWithRetry",
         "IncidentError",
         "KeyBusy",
@@ -121,6 +125,8 @@ _HOMES: Final = {
     ),
     "actors.jobs.periodic": ("Periodic",),
     "actors.jobs.poison": ("PoisonJob",),
+    "actors.jobs.postgres.engines": ("PostgresEngine", "PostgresStatistics", "open_postgres"),
+    "actors.jobs.postgres.keys": ("PostgresIdempotencyStore",),
     "actors.jobs.signals": (
         "EngineFailing",
         "EngineRecovered",
@@ -148,6 +154,7 @@ __all__ = [
     "EngineFailing",
     "EngineRecovered",
     "EngineStatistics",
+    "EngineUnreachable",
     "Enqueued",
     "Errored",
     "Exchange",
@@ -182,6 +189,9 @@ __all__ = [
     "Periodic",
     "PoisonJob",
     "Poisoned",
+    "PostgresEngine",
+    "PostgresIdempotencyStore",
+    "PostgresStatistics",
     "PutBack",
     "ResultAtRisk",
     "ResultNotStored",
@@ -195,6 +205,7 @@ __all__ = [
     "Why",
     "decide",
     "job_worker",
+    "open_postgres",
     "open_sqlite",
 ]
 
