@@ -190,6 +190,9 @@ def _below(cls: type) -> dict[str, str]:
     return docs
 
 
+ERRORS = ("actors.errors", "actors.jobs.errors", "supervision.errors")
+
+
 def errors() -> str:
     rows = []
     for door, names in public_names().items():
@@ -199,7 +202,7 @@ def errors() -> str:
                 bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
                 rows.append([f"{{py:exc}}`{door}.{name}`", bases, first_line(cls)])
     # As the sources have them: a base before what is derived from it.
-    order = [n for p in PACKAGES for n in vars(import_module(f"{p.__name__}.errors"))]
+    order = [n for home in ERRORS for n in vars(import_module(home))]
     rows.sort(key=lambda row: order.index(row[0].rpartition(".")[2].rstrip("`")))
     return table(["error", "is a", "what happened, and what to do"], rows)
 

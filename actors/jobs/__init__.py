@@ -9,12 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from actors.errors import (
+    from actors.errors import BpmnError, FailWithRetry, IncidentError
+    from actors.jobs.engine import (
+        Claim,
+        Engine,
+        EngineStatistics,
+        Enqueued,
+        Exchange,
+        Fired,
+        JobInfo,
+        Settlement,
+    )
+    from actors.jobs.errors import (
         AmbiguousAttempt,
-        BpmnError,
         EngineUnreachable,
-        FailWithRetry,
-        IncidentError,
         KeyBusy,
         KeyReused,
         LeaseLost,
@@ -25,16 +33,6 @@ if TYPE_CHECKING:
         ResultNotStored,
         SchemaTooNew,
         StoredFailure,
-    )
-    from actors.jobs.engine import (
-        Claim,
-        Engine,
-        EngineStatistics,
-        Enqueued,
-        Exchange,
-        Fired,
-        JobInfo,
-        Settlement,
     )
     from actors.jobs.idempotency import (
         Begin,
@@ -76,12 +74,10 @@ if TYPE_CHECKING:
     from actors.jobs.worker import JobWorker, job_worker
 
 _HOMES: Final = {
-    "actors.errors": (
+    "actors.errors": ("BpmnError", "FailWithRetry", "IncidentError"),
+    "actors.jobs.errors": (
         "AmbiguousAttempt",
-        "BpmnError",
         "EngineUnreachable",
-        "FailWithRetry",
-        "IncidentError",
         "KeyBusy",
         "KeyReused",
         "LeaseLost",

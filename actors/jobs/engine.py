@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from actors.errors import NotSupported
+from actors.jobs.errors import NotSupported
 from actors.jobs.job import MAX_BYTES, Job, Lease, NewJob
 from actors.jobs.outcomes import Outcome, State
 from actors.jobs.poison import PoisonJob

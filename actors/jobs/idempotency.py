@@ -25,15 +25,14 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 import trio
 
-from actors.errors import (
+from actors.errors import IncidentError, shown
+from actors.jobs.errors import (
     AmbiguousAttempt,
-    IncidentError,
     KeyBusy,
     KeyReused,
     NotStorable,
     ResultNotStored,
     StoredFailure,
-    shown,
 )
 from actors.jobs.job import Job
 from actors.jobs.signals import ResultAtRisk

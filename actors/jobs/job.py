@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import attrs
 from attrs.validators import optional
 
-from actors.errors import LeaseLost, NotStorable, NotSupported, shown
+from actors.errors import shown
+from actors.jobs.errors import LeaseLost, NotStorable, NotSupported
 from actors.options import OptionError, checked, count, seconds
 
 if TYPE_CHECKING:

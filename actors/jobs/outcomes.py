@@ -26,14 +26,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
-from actors.errors import (
-    BpmnError,
-    FailWithRetry,
-    IncidentError,
-    NotStorable,
-    PoisonMessage,
-    shown,
-)
+from actors.errors import BpmnError, FailWithRetry, IncidentError, PoisonMessage, shown
+from actors.jobs.errors import NotStorable
 from actors.jobs.job import LONGEST_WAIT, MOST_RETRIES, Job, encode
 from actors.resilience.backoff import Backoff
 from actors.resilience.retries import RetryPolicy

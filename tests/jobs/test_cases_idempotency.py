@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.errors import (
-    AmbiguousAttempt,
-    IncidentError,
-    KeyBusy,
-    KeyReused,
-    NotStorable,
-    ResultNotStored,
-    StoredFailure,
-)
+from actors.errors import IncidentError
 from actors.jobs import (
     Begin,
     IdempotencyPolicy,
@@ -21,6 +13,14 @@ from actors.jobs import (
     SQLIdempotencyStore,
     State,
     open_sqlite,
+)
+from actors.jobs.errors import (
+    AmbiguousAttempt,
+    KeyBusy,
+    KeyReused,
+    NotStorable,
+    ResultNotStored,
+    StoredFailure,
 )
 from actors.options import OptionError
 from actors.resilience import degrade

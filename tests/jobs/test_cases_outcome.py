@@ -6,8 +6,9 @@ import pytest
 import trio
 
 from actors import Backoff
-from actors.errors import FailWithRetry, NoRetriesLeft, NoSuchJob
+from actors.errors import FailWithRetry
 from actors.jobs import Incident, MemoryEngine, State
+from actors.jobs.errors import NoRetriesLeft, NoSuchJob
 from tests.jobs.kit import claim, failed, put, states
 from tests.jobs.tree import at_work, one, worker
 

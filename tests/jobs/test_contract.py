@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from actors.errors import LeaseLost
 from actors.jobs import (
     Errored,
     Incident,
@@ -16,6 +15,7 @@ from actors.jobs import (
     State,
     Why,
 )
+from actors.jobs.errors import LeaseLost
 from tests.jobs.kit import DONE, ask, back, claim, failed, put, sql, states, take
 
 

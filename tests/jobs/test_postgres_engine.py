@@ -10,8 +10,8 @@ import psycopg
 import pytest
 import trio
 
-from actors.errors import EngineUnreachable, NotStorable
 from actors.jobs import Completed, NewJob, PutBack, Settlement, State, Why, open_postgres
+from actors.jobs.errors import EngineUnreachable, NotStorable
 from actors.jobs.postgres import admin, threads
 from tests.jobs.kit import ask, back, claim, database, on_postgres, put, states, take
 

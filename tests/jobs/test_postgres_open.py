@@ -8,8 +8,8 @@ import psycopg
 import pytest
 import trio
 
-from actors.errors import EngineUnreachable, NotSupported, SchemaTooNew
 from actors.jobs import open_postgres
+from actors.jobs.errors import EngineUnreachable, NotSupported, SchemaTooNew
 from actors.jobs.postgres import engines, schema
 from actors.options import OptionError
 from tests.jobs.kit import put, states

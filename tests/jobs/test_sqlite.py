@@ -10,8 +10,8 @@ from random import Random
 import pytest
 import trio
 
-from actors.errors import NotStorable, SchemaTooNew
 from actors.jobs import Completed, NewJob, open_sqlite
+from actors.jobs.errors import NotStorable, SchemaTooNew
 from actors.jobs.sqlite.database import Database, connect
 from actors.jobs.sqlite.schema import VERSION
 from tests.jobs.kit import claim, put, states, take

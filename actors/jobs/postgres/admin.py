@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from actors.errors import NoRetriesLeft, NoSuchJob
 from actors.jobs.engine import EngineStatistics, JobInfo
+from actors.jobs.errors import NoRetriesLeft, NoSuchJob
 from actors.jobs.outcomes import State
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres.steps import Plan, Rows, Step

@@ -16,7 +16,7 @@ import outcome
 import psycopg
 from psycopg import errors, pq
 
-from actors.errors import EngineUnreachable
+from actors.jobs.errors import EngineUnreachable
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
 __all__ = ["AGAIN", "TRIES", "UNDONE", "Link", "carry_out", "is_dead", "lost_by"]

@@ -12,7 +12,7 @@ import attrs
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from actors.errors import EngineUnreachable
+from actors.jobs.errors import EngineUnreachable
 from actors.options import OptionError
 
 __all__ = ["Address", "connector"]

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import attrs
 import trio
 
-from actors.errors import EngineUnreachable, LeaseLost, NotSupported
 from actors.jobs.engine import (
     Claim,
     Engine,
@@ -29,6 +28,7 @@ from actors.jobs.engine import (
     JobInfo,
     Settlement,
 )
+from actors.jobs.errors import EngineUnreachable, LeaseLost, NotSupported
 from actors.jobs.job import MAX_BYTES, Lease, NewJob, encode
 from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob

@@ -23,7 +23,8 @@ from typing import Any, Final
 import psycopg
 import trio
 
-from actors.errors import EngineUnreachable, shown
+from actors.errors import shown
+from actors.jobs.errors import EngineUnreachable
 from actors.records import Record, record
 from actors.resilience.backoff import Backoff
 

@@ -20,7 +20,7 @@ import trio
 from psycopg import AsyncConnection, errors, pq, waiting
 from psycopg.rows import tuple_row
 
-from actors.errors import EngineUnreachable, NotSupported
+from actors.jobs.errors import EngineUnreachable, NotSupported
 from actors.jobs.postgres.blocking import AGAIN, TRIES, UNDONE, is_dead, lost_by
 from actors.jobs.postgres.runner import PoolStatistics
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.errors import NotSupported, SchemaTooNew
+from actors.jobs.errors import NotSupported, SchemaTooNew
 
 if TYPE_CHECKING:
     import psycopg

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, Final
 
-from actors.errors import NotStorable
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
+from actors.jobs.errors import NotStorable
 from actors.jobs.job import Job, Lease, NewJob, decode, encode
 from actors.jobs.outcomes import Completed, Poisoned, effect
 from actors.jobs.poison import PoisonJob

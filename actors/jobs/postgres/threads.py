@@ -27,7 +27,7 @@ import attrs
 import outcome
 import trio
 
-from actors.errors import EngineUnreachable
+from actors.jobs.errors import EngineUnreachable
 from actors.jobs.postgres.blocking import Link
 from actors.jobs.postgres.runner import PoolStatistics
 from actors.jobs.postgres.steps import Task

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from actors.errors import NoRetriesLeft, NoSuchJob
 from actors.jobs.engine import EngineStatistics, JobInfo
+from actors.jobs.errors import NoRetriesLeft, NoSuchJob
 from actors.jobs.outcomes import State
 from actors.jobs.poison import PoisonJob
 

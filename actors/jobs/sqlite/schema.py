@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from actors.errors import NotSupported, SchemaTooNew
+from actors.jobs.errors import NotSupported, SchemaTooNew
 
 __all__ = ["VERSION", "migrate"]
 

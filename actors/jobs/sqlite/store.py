@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from actors.errors import LeaseLost, NotStorable
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
+from actors.jobs.errors import LeaseLost, NotStorable
 from actors.jobs.job import Job, Lease, NewJob, decode, encode
 from actors.jobs.outcomes import Completed, Outcome, Poisoned, State, after
 from actors.jobs.poison import PoisonJob
