@@ -51,7 +51,7 @@ FLOORS: dict[str, list[list[str]]] = {
         ["view"],
         ["pool"],
         ["signals", "supervisor"],
-        ["checklist"],
+        ["checklist/"],
         ["observer/"],
         ["testing/"],
         ["pytest_plugin"],
