@@ -379,6 +379,12 @@ class Replica(Member):
         """Why its run was cancelled as failed, if it has been reported since and still has not ended."""
         return self._killed_by if self.alive and self._reported else None
 
+    def overrun(self, now: float) -> float | None:
+        """Seconds since its run was cancelled, if it has been reported since and still has not ended."""
+        if not self.alive or not self._reported:
+            return None
+        return now - (self.since if self._forced_at is None else self._forced_at)
+
     def _report(self) -> None:
         self._reported = True
         since = (

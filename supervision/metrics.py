@@ -152,7 +152,7 @@ class TreeMeter:
                 continue
             self._past.add(zero, (self.name, path), 0)
             self._past.add(PANICS, (_type(path),), 0)
-        tree.on_forgotten = self._forgotten
+        tree.on_forgotten.append(self._forgotten)
         self._untap = tree.events.tap(self._happened)
 
     def read(self) -> Reading:
@@ -198,7 +198,7 @@ class TreeMeter:
             self._past.add("supervision_supervisor_gave_up_total", labels, 1)
         elif isinstance(event, TreeStopped):
             self._untap()
-            self._tree.on_forgotten = None
+            self._tree.on_forgotten.remove(self._forgotten)
             if self._ended is not None:
                 self._ended(self)
 
