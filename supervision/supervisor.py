@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 
@@ -192,7 +192,17 @@ async def _seen(
     except Exception:
         logger.exception("the observer of %s has ended; the tree goes on", tree.root.name)
     except BaseException as fatal:  # Ctrl-C, an exit: as from a run, and in order
+        if _is_cancelled(fatal):
+            raise
         tree.abort(fatal)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """True of a cancellation, also if nurseries have put it into groups."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(map(_is_cancelled, group.exceptions))
+    return isinstance(error, trio.Cancelled)
 
 
 async def _end_observer(seen: Pool | None) -> None:
