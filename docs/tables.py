@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Mapping
 from html import escape
 from importlib import import_module
 from math import hypot, inf
@@ -21,13 +22,18 @@ from typing import Any
 
 import attrs
 
+# Beside this file, which Sphinx and the tests import under different names.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import command_line
+from command_line import first_line, table
+
 import actors
 import supervision
 from actors import jobs, resilience
 from actors.events import Event
 from actors.resilience import breaker_policy
 from supervision import schema
-from supervision.__main__ import _parser as command_line
 from supervision.metrics import FAMILIES
 from supervision.states import TRANSITIONS, Phase, State
 
@@ -66,17 +72,6 @@ def aliases() -> dict[str, str]:
             if inspect.isclass(made) or inspect.isfunction(made):
                 out[f"{made.__module__}.{made.__qualname__}"] = f"{package}.{name}"
     return out
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [f"| {' | '.join(head)} |"]
-    lines.append("|" + "---|" * (lines[0].count("|") - 1))
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "\n".join(lines)
-
-
-def first_line(obj: object) -> str:
-    return (inspect.getdoc(obj) or "").partition("\n")[0].replace("`", "`")
 
 
 def field_docs(cls: type) -> dict[str, str]:
@@ -337,18 +332,6 @@ def configuration() -> str:
     return table(["key", "variable", "value", "meaning"], rows)
 
 
-def serve_flags() -> str:
-    """The options of `treewarden serve`, as its own parser has them."""
-    commands = next(a for a in command_line()._actions if isinstance(a.choices, dict))
-    rows = []
-    for action in commands.choices["serve"]._actions:
-        if action.option_strings and action.dest != "help":
-            text, _, variable = (action.help or "").rstrip("]").partition(" [")
-            flag = " ".join(filter(None, [action.option_strings[-1], action.metavar]))
-            rows.append([f"`{flag}`", f"`{variable}`" if variable else "", text])
-    return table(["option", "or the variable", "meaning"], rows)
-
-
 def metrics() -> str:
     """Every metric that a tree exports."""
     rows = [
@@ -360,7 +343,7 @@ def metrics() -> str:
 
 GENERATED = {
     "metrics": metrics,
-    "serve-flags": serve_flags,
+    **command_line.GENERATED,
     "configuration": configuration,
     "events": events,
     "event-fields": event_fields,

@@ -45,6 +45,11 @@ class Hand:
         self._pool: Pool | None = None
         self._names: list[str] = []
 
+    @property
+    def insisted(self) -> bool:
+        """True once a second signal has come."""
+        return len(self._names) > 1
+
     def take(self, pool: Pool) -> None:
         """From now on there is something to stop."""
         self._pool = pool
@@ -126,8 +131,9 @@ class Guard:
             if self.pool is not None:
                 infos = self.pool.workers()
                 stuck = [info.path for info in infos if info.state == State.RUNNING]
+            after = f", {self._seconds:g} s after" if self._seconds else " at"
             say(
-                f"exiting hard, {self._seconds:g} s after the stop deadline; still running:"
+                f"exiting hard{after} the stop deadline; still running:"
                 f" {', '.join(stuck) or 'nothing'}{_blocker()}"
             )
         finally:
