@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS: dict[str, list[list[str]]] = {
     "actors": [
-        ["errors", "letters", "options", "records"],
+        ["durations", "errors", "letters", "options", "records"],
         ["mailbox_spec"],
         ["events", "clock"],
         ["deadletters"],

@@ -25,7 +25,7 @@ from supervision.observer.address import is_loopback
 from supervision.observer.messages import Request
 from supervision.observer.spec import Observer
 
-__all__ = ["PROBES", "SUBPROTOCOL", "Level", "level", "proposed_token", "strange"]
+__all__ = ["PROBES", "SUBPROTOCOL", "Level", "is_probe", "level", "proposed_token", "strange"]
 
 logger: Final = logging.getLogger("supervision")
 
@@ -92,7 +92,12 @@ def _by_rule(request: Request, options: Observer) -> Level:
         return Level.ACT
     if options.token is not None and _equal(proposed_token(request), options.token):
         return Level.ACT
-    return Level.READ if request.peer.local else Level.NONE
+    return Level.READ if request.peer.local and not _passed_on(request) else Level.NONE
+
+
+def _passed_on(request: Request) -> bool:
+    """True if a proxy on this machine asks for somebody else."""
+    return any(name in request.headers for name in ("forwarded", "x-forwarded-for", "via"))
 
 
 def _asked(request: Request, options: Observer) -> Level:
@@ -132,6 +137,3 @@ def _same(origin: str, host: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
-
-
-__all__ += ["is_probe"]

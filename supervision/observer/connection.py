@@ -168,9 +168,7 @@ class Connection:
     # -- a viewer --------------------------------------------------------------------------------
 
     async def _upgrade(self, request: Request) -> None:
-        if request.path != "/ws":
-            raise Trouble("not_found", "the only WebSocket is at /ws")
-        self.site.admit(request)
+        self.site.admit_viewer(request)
         stream = _Replay(self.stream, bytes(self._raw))
         async with trio.open_nursery() as nursery:
             try:

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -32,14 +33,13 @@ from supervision.observer.pieces import (
     Look,
     branch_info,
     look_at,
-    one_line,
     row,
 )
 from supervision.observer.recent import Recent
 from supervision.states import State
 from supervision.tree import Tree
 
-__all__ = ["Frame", "Sight"]
+__all__ = ["Frame", "Sight", "guards_of", "health_of", "mode"]
 
 SLICE: Final = 200
 """Rows built between two checkpoints."""
@@ -73,6 +73,7 @@ class Sight:
         recent: its last events.
         queues: returns what is known of job queues.
         alarms: returns what else needs a look, such as a loop that stood still.
+        actions: whether those who may can act.
         cpu: returns the CPU time of this thread in seconds.
     """
 
@@ -83,11 +84,12 @@ class Sight:
         *,
         queues: Callable[[], list[dict[str, Any]]] = list,
         alarms: Callable[[], list[Look]] = list,
+        actions: bool = False,
         cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         self.tree = tree
         self.recent = recent
-        self.actions = False
+        self.actions = actions
         self.every = 1.0
         self.seq = 0
         self._queues = queues
@@ -131,7 +133,7 @@ class Sight:
                 await trio.lowlevel.checkpoint()
                 started = self._cpu()
             rows = [
-                draft.add(member, self._busy_for(member, now, busy))
+                draft.add(member, self.busy_for(member, now, busy))
                 for member in members[start : start + SLICE]
             ]
             pieces.append(encode(rows)[1:-1])
@@ -141,8 +143,8 @@ class Sight:
         cost += self._cpu() - started
         return Frame(text, self.seq, now, cost)
 
-    def _busy_for(
-        self, member: Member, now: float, busy: dict[str, tuple[int, float]]
+    def busy_for(
+        self, member: Member, now: float, busy: dict[str, tuple[int, float]] | None = None
     ) -> float | None:
         """Seconds that the message in hand has been seen in hand: nothing is measured for each message, so at least so long."""
         if not isinstance(member, Replica) or member.mailbox.in_hand is NOTHING:
@@ -150,7 +152,7 @@ class Sight:
         mark = id(member.mailbox.in_hand) ^ member.mailbox.handled
         known = self._busy.get(member.path)
         since = known[1] if known is not None and known[0] == mark else now
-        busy[member.path] = (mark, since)
+        (self._busy if busy is None else busy)[member.path] = (mark, since)
         return round(now - since, 1)
 
     def _text(self, draft: _Draft, rows: str) -> str:
@@ -258,11 +260,12 @@ def guards_of(tree: Tree) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
             continue
         if guards.breaker is not None:
             seen = guards.breaker.statistics()
+            after = seen.retry_after
             breakers.append(
                 {
                     "name": name,
                     "state": str(seen.state),
-                    "retry_after": round(seen.retry_after, 1) if seen.retry_after else None,
+                    "retry_after": round(after, 1) if 0 < after < inf else None,
                     "calls": seen.counts.calls,
                     "failures": seen.counts.failures,
                     "rejected": seen.rejected,
@@ -300,6 +303,3 @@ def _looks_of(breakers: list[dict[str, Any]], queues: list[dict[str, Any]]) -> I
 
 def _look(kind: str, path: str, text: str, actions: list[str]) -> Look:
     return {"path": path, "kind": kind, "text": text, "actions": actions}
-
-
-__all__ += ["guards_of", "health_of", "mode", "one_line"]

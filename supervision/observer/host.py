@@ -18,6 +18,7 @@ import trio
 from actors.context import Context
 from supervision.errors import MissingExtra
 from supervision.observer.address import bound, open_address, url
+from supervision.observer.pulse import Pulse
 from supervision.observer.site import Site
 from supervision.observer.spec import Observer
 from supervision.pool import Pool
@@ -54,7 +55,12 @@ class Host:
         if not listeners:  # they were closed with the run before
             for place in self.places:
                 listeners += await open_address(place)
-        with ctx.busy():
+        pulse = self.site.pulse = Pulse(
+            self.site.options.stuck_after,
+            [listener.socket for listener in listeners],
+            self.site.stood_still,
+        )
+        with ctx.busy(), pulse:
             async with trio.open_nursery() as nursery:
                 await nursery.start(server.serve, listeners)
                 ctx.started()

@@ -9,7 +9,7 @@ when frames are dear, so that they never take more than `SHARE` of the thread's 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 import trio
@@ -39,12 +39,10 @@ class Hub:
 
     Args:
         sight: what builds it.
-        refresh: awaited before each tick, to find out what takes waiting.
+        refresh: called before each, so that what takes waiting is found out in the background.
     """
 
-    def __init__(
-        self, sight: Sight, refresh: Callable[[], Awaitable[object]] | None = None
-    ) -> None:
+    def __init__(self, sight: Sight, refresh: Callable[[], object] = lambda: None) -> None:
         self.sight = sight
         self.newest: Frame | None = None
         self.every = EVERY
@@ -90,8 +88,7 @@ class Hub:
         while True:
             await self._wanted.wait()
             self._wanted = trio.Event()
-            if self._refresh is not None:
-                await self._refresh()
+            self._refresh()
             async with self._lock:
                 await self._build()
             await trio.sleep(self.every)

@@ -46,7 +46,7 @@ class Server:
     ) -> None:
         """Take connections until cancelled; then let viewers go in order."""
         async with trio.open_nursery() as connections, trio.open_nursery() as taking:
-            taking.start_soon(self.site.hub.run)
+            taking.start_soon(self.site.run)
             for listener in listeners:
                 taking.start_soon(
                     partial(

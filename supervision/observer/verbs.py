@@ -6,7 +6,7 @@ before anything is done. Nothing here touches a tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final, cast
@@ -18,7 +18,7 @@ from actors.records import Record
 from supervision.observer.messages import Trouble
 from supervision.states import Phase, State
 
-__all__ = ["ACTIONS", "VERBS", "About", "Command", "offered", "understand", "which"]
+__all__ = ["ACTIONS", "VERBS", "About", "Command", "is_glob", "offered", "understand", "which"]
 
 
 class About(StrEnum):
@@ -88,6 +88,7 @@ class Command(Record):
     """True if `n` is a change (`+2`), not the new number."""
     key: str = ""
     type: str = ""
+    engine: str = ""
     confirm: bool = False
 
     @property
@@ -96,7 +97,7 @@ class Command(Record):
         return VERBS[self.verb]
 
 
-_FIELDS: Final = frozenset({"verb", "path", "n", "key", "type", "confirm", "who"})
+_FIELDS: Final = frozenset({"verb", "path", "n", "key", "type", "engine", "confirm", "who"})
 
 
 def understand(body: Any) -> Command:
@@ -118,7 +119,7 @@ def understand(body: Any) -> Command:
     if not isinstance(verb, str) or verb not in VERBS:
         known = ", ".join(VERBS)
         raise Trouble("bad_request", f"the verb is one of {known}, not {str(verb)[:60]!r}")
-    texts = {name: _text(asked, name) for name in ("path", "key", "type")}
+    texts = {name: _text(asked, name) for name in ("path", "key", "type", "engine")}
     confirm = asked.get("confirm", False)
     if not isinstance(confirm, bool):
         raise Trouble("bad_request", "confirm is true or false")
@@ -167,13 +168,23 @@ def _complete(command: Command) -> None:
 
 
 def which(pattern: str, paths: Iterable[str]) -> list[str]:
-    """The paths that a glob means, `all` for every one, in their order; where a whole matches, its parts are left out."""
+    """The paths that a glob means, in their order, without the parts of a whole that matches.
+
+    It may begin at any name of a path; `all` is every one.
+    """
     pattern = "*" if pattern == "all" else pattern
-    chosen: list[str] = []
+    chosen: dict[str, None] = {}
     for path in paths:
-        if fnmatchcase(path, pattern) and not any(path.startswith(f"{up}/") for up in chosen):
-            chosen.append(path)
-    return chosen
+        hit = fnmatchcase(path, pattern) or fnmatchcase(path, f"*/{pattern}")
+        if hit and not any(above in chosen for above in _above(path)):
+            chosen[path] = None
+    return list(chosen)
+
+
+def _above(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def is_glob(path: str) -> bool:

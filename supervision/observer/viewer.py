@@ -12,7 +12,7 @@ import trio
 
 from supervision.observer.hub import Hub, pause_of
 
-__all__ = ["GOING_AWAY", "Socket", "show"]
+__all__ = ["GOING_AWAY", "PATIENCE", "Gone", "Socket", "show"]
 
 PATIENCE: Final = 30.0
 GOING_AWAY: Final = 1001
@@ -88,6 +88,3 @@ class _Viewer:
                     self.wake()
         except Gone:
             scope.cancel(reason="the viewer is gone")
-
-
-__all__ += ["Gone", "PATIENCE"]
