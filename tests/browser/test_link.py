@@ -100,7 +100,7 @@ def test_an_ordered_stop_is_no_accident(calm: Stage) -> None:
 def test_a_hidden_page_asks_for_nothing(calm: Stage) -> None:
     """A tab in the background pauses its frames, and is current again once it is looked at."""
     calm.page.evaluate(HIDE, True)
-    calm.page.wait_for_function("document.getElementById('link').textContent === 'paused'")
+    calm.page.wait_for_function("() => document.getElementById('link').textContent === 'paused'")
     calm.page.evaluate(HIDE, False)
     calm.tell()
 

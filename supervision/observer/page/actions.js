@@ -45,14 +45,14 @@ export class Actions {
   /** Ask in the place of the buttons; escape or "no" leaves everything as it is. */
   #confirm(deed) {
     const { field } = deed;
-    const input = field && el("input", { type: "number", value: field.value, min: field.min, step: 1, required: true, "aria-label": field.label });
+    const input = field && el("input", { type: "number", value: field.value, min: field.min, step: 1, required: !field.optional, "aria-label": field.label });
     const form = el(
       "form",
       {
         class: "confirm",
         onsubmit: (event) => {
           event.preventDefault();
-          this.#do(deed, { ...deed.body, confirm: true, ...(field ? { [field.name]: Number(input.value) } : {}) });
+          this.#do(deed, { ...deed.body, confirm: true, ...(field ? { [field.name]: input.value === "" ? null : Number(input.value) } : {}) });
         },
         onkeydown: (event) => {
           if (event.key !== "Escape") return;

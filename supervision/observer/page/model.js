@@ -5,6 +5,7 @@ import { RANK, above, last } from "./words.js";
 
 export const SAMPLES = 32;
 const KEPT_EVENTS = 300;
+const LOOKED_UP = 8; // job queues are counted every few seconds only
 
 /** One line of a sparkline: the last samples, NaN where there was none. */
 export class Series {
@@ -24,27 +25,34 @@ export class Meter extends Series {
     super();
     this.total = null;
     this.rate = null;
+    this.marks = []; // what it was when, over the last minute
+    this.waited = 0; // seconds since the last sample
   }
 
-  /** Take the next reading, `dt` seconds after the last; without a usable one before it there is no rate. */
-  read(total, dt) {
+  /** Take the next reading, `dt` seconds after the last; without a usable one before it there is no rate.
+      What is looked up less often than frames come has `pause` seconds in which standing still means nothing. */
+  read(total, dt, pause = 0) {
+    this.waited += dt;
+    this.marks = this.marks.map((mark) => ({ ...mark, ago: mark.ago + dt })).filter((mark) => mark.ago <= 61);
+    if (this.total !== null && total < this.total) this.marks = [];
+    this.marks.push({ total, ago: 0 });
+    if (this.total !== null && total === this.total && this.waited < pause) return;
     const grown = this.total === null ? -1 : total - this.total;
-    this.rate = grown >= 0 && dt > 0 ? grown / dt : null;
+    this.rate = grown >= 0 && this.waited > 0 ? grown / this.waited : null;
     this.total = total;
+    this.waited = 0;
     this.push(this.rate);
   }
 
-  /** What it grew by in the last `n` samples, if each took `every` seconds. */
-  recent(n, every) {
-    let sum = 0;
-    let seen = 0;
-    for (const value of this.values.subarray(SAMPLES - n)) {
-      if (!Number.isNaN(value)) {
-        sum += value;
-        seen += 1;
-      }
-    }
-    return seen ? (sum / seen) * Math.min(n * every, 60) : null;
+  /** What it grew by in the last minute, as far as that was seen. */
+  get minute() {
+    return this.marks.length ? this.marks.at(-1).total - this.marks[0].total : 0;
+  }
+
+  /** What it grows by in a minute, reckoned from what was seen of the last one; null before ten seconds of it were. */
+  get perMinute() {
+    const seen = this.marks[0]?.ago ?? 0;
+    return seen < 10 ? null : (this.minute * 60) / seen;
   }
 }
 
@@ -221,13 +229,13 @@ export class Model {
 
   #count(frame, dt) {
     const seen = new Set();
-    const read = (name, total) => {
+    const read = (name, total, pause) => {
       seen.add(name);
       if (!this.meters.has(name)) this.meters.set(name, new Meter());
-      this.meters.get(name).read(total, dt);
+      this.meters.get(name).read(total, dt, pause);
     };
     for (const name of ["handled", "restarts", "failures", "dead_letters", "poison"]) read(name, frame.totals[name] ?? 0);
-    for (const queue of frame.queues) read(`done ${queue.engine} ${queue.type}`, queue.done_total ?? 0);
+    for (const queue of frame.queues) read(`done ${queue.engine} ${queue.type}`, queue.done_total ?? 0, LOOKED_UP);
     for (const name of this.meters.keys()) if (!seen.has(name)) this.meters.delete(name);
     this.totals = frame.totals;
   }

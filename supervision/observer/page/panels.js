@@ -33,7 +33,7 @@ export function drawCounts(model, onpick) {
 const TILES = [
   ["messages/s", (m) => ({ n: rate(m.meter("handled").rate), series: m.meter("handled"), kind: "line" })],
   ["queued", (m) => ({ n: count(m.totals.queued) })],
-  ["restarts/min", (m) => ({ n: perMinute(m.meter("restarts"), m), series: m.meter("restarts"), kind: "bars", bad: m.meter("restarts").recent(16, 1) > 0 })],
+  ["restarts/min", (m) => ({ n: count(m.meter("restarts").minute), series: m.meter("restarts"), kind: "bars", warn: m.meter("restarts").minute > 0 })],
   ["breakers open", (m) => {
     const open = m.frame.breakers.filter((breaker) => breaker.state !== "closed").length;
     return { n: m.frame.breakers.length ? `${open} of ${m.frame.breakers.length}` : null, bad: open > 0 };
@@ -47,11 +47,6 @@ const TILES = [
 
 function health({ ok, why }) {
   return { n: ok ? "ok" : "no", good: ok, bad: !ok, title: why.join("\n"), note: ok ? "" : why[0] };
-}
-
-function perMinute(meter, model) {
-  const n = meter.recent(32, model.frame.every) ?? 0;
-  return n > 0 && n < 10 ? n.toFixed(1) : count(Math.round(n));
 }
 
 export function drawTotals(model) {
@@ -71,6 +66,7 @@ export function drawTotals(model) {
       text(node.n, tile.n);
       if (node.spark) plot(node.spark, tile.series.values, tile.kind === "bars" ? 1 : 0);
       node.classList.toggle("bad", Boolean(tile.bad));
+      node.classList.toggle("warn", Boolean(tile.warn));
       node.classList.toggle("good", Boolean(tile.good));
       text(node.note, tile.note ?? "");
       node.title = tile.title ?? "";
@@ -196,7 +192,8 @@ export function drawQueues(model) {
     },
     (row, made, queue) => {
       const { engine, type, paused, limit } = queue;
-      hide(row.flag, !paused);
+      hide(row.flag, !paused && !queue.error);
+      text(row.flag, queue.error ?? "paused");
       text(made.n_ready, count(queue.ready));
       text(made.n_active, count(queue.active));
       text(made.n_later, count(queue.scheduled));
@@ -205,8 +202,8 @@ export function drawQueues(model) {
       text(made.n_limit, limit == null ? "–" : count(limit));
       const meter = model.meter(`done ${engine} ${type}`);
       plot(made.spark, meter.values);
-      text(made.done, queue.done_total == null ? "–" : count(Math.round(meter.recent(32, model.frame.every) ?? 0)));
-      const field = { label: "Active at most", name: "n", value: limit ?? queue.active, min: 0 };
+      text(made.done, meter.perMinute === null ? "–" : count(Math.round(meter.perMinute)));
+      const field = { label: "Active at most (empty: no limit)", name: "n", value: limit ?? "", min: 0, optional: true };
       made.actions.show([deed(paused ? "resume" : "pause", { type, engine }), deed("limit", { type, engine }, {}, { field })]);
     },
   );
@@ -269,18 +266,29 @@ export class Lazy {
   }
 }
 
-function lines(body, items, draw) {
+function lines(body, items, draw = () => "") {
   if (!items.length) body.replaceChildren(el("p", { class: "quiet", textContent: "None is kept." }));
   else body.replaceChildren(el("ol", { class: "lines" }, ...items.map(draw)));
 }
 
 export function drawLetters(body, { letters = [] }) {
-  lines(body, letters, (letter) => el(
-    "li", {},
-    el("time", { textContent: letter.when == null ? "" : clock(letter.when) }),
-    el("a", { class: "path", href: href(letter.path), textContent: letter.path }),
-    el("span", { class: "text", textContent: [letter.kind, letter.reason].filter(Boolean).join(": ") }),
-  ));
+  const paths = new Map();
+  for (const letter of letters) paths.set(letter.path, [...(paths.get(letter.path) ?? []), letter]);
+  if (!letters.length) return lines(body, letters);
+  body.replaceChildren(...[...paths].map(([path, own]) => {
+    const actions = new Actions();
+    actions.show(["requeue", "drop"].map((verb) => deed(verb, { path }, {}, { many: own.length })));
+    return el(
+      "div", { class: "bundle" },
+      el("p", { class: "whose" }, el("a", { class: "path", href: href(path), textContent: path }), el("span", { class: "quiet", textContent: count(own.length) }), actions.node),
+      el("ol", { class: "lines" }, ...own.slice().reverse().map((letter) => el(
+        "li", {},
+        el("time", { textContent: letter.when == null ? "" : clock(letter.when) }),
+        el("span", { class: "path", textContent: letter.kind ?? "" }),
+        el("span", { class: "text", textContent: [letter.reason, letter.error, letter.message].filter(Boolean).join(": ") }),
+      ))),
+    );
+  }));
 }
 
 export function drawPoison(body, { poison = [] }) {

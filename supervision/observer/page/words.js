@@ -126,7 +126,7 @@ const BY_STATE = {
   running: ["restart", "drain", "stop", "disable"],
   stopped: ["start", "disable"],
   disabled: ["enable"],
-  pending: ["disable"],
+  pending: ["start", "disable"],
 };
 
 /** What can be done to a row in its present state. */
@@ -145,7 +145,8 @@ export function deeds(node) {
     ];
     return [scaling(node), ...verbs.map((verb) => deed(verb, body, node))];
   }
-  const verbs = BY_STATE[node.state] ?? [];
+  const ending = node.phase === "draining" || node.phase === "stopping";
+  const verbs = ending ? ["restart", "disable"] : (BY_STATE[node.state] ?? []);
   return verbs.filter((verb) => verb !== "drain" || node.kind === "worker").map((verb) => deed(verb, body, node));
 }
 
