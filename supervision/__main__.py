@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from actors.options import OptionError
 from supervision.cli.parser import understand
@@ -29,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     args = understand(argv)
     try:
-        code = int(args.command(args))
+        with ExitStack() as args.closing:
+            code = int(args.command(args))
         sys.stdout.flush()
     except Ended as ended:
         complain(ended, verbose=args.verbose)

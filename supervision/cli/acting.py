@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from actors.options import nearest
 from supervision.cli.client import Client, client
 from supervision.cli.frames import rows
-from supervision.cli.words import DONE, FAILED, PARTLY, UNKNOWN, Ended, confirmed, put
+from supervision.cli.words import DONE, FAILED, LATE, PARTLY, UNKNOWN, Ended, confirmed, put
 from supervision.signals import say
 
 __all__ = [
@@ -119,15 +120,43 @@ def _named(args: argparse.Namespace, name: str) -> dict[str, str]:
 
 def _each(tree: Client, args: argparse.Namespace, verb: str) -> int:
     told = _Told()
-    for path in args.paths:
+    for path in _meant(tree, args.paths):
         told.ask(tree, verb, path=path)
     return told.end(args)
+
+
+def _meant(tree: Client, names: Sequence[str]) -> list[str]:
+    """Full paths for what may be the end of one: `fetch/3`, `fetch/*`. The tree itself knows paths and bare names."""
+    if all("/" not in name and not _is_glob(name) for name in names):
+        return list(names)
+    paths = [row.path for row in rows(tree.get("/api/snapshot"))]
+    root = paths[0]
+    out: list[str] = []
+    for name in names:
+        ends = [path for path in paths if path.endswith(f"/{name}")]
+        if _is_glob(name) and name != "*" and not name.startswith((f"{root}/", "*/", "all")):
+            out.append(f"*/{name}")
+        else:
+            out.append(ends[0] if len(ends) == 1 and name not in paths else name)
+    return out
+
+
+def _is_glob(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
 
 
 def _one(tree: Client, args: argparse.Namespace, verb: str, **what: object) -> int:
     told = _Told()
     told.ask(tree, verb, **what)
     return told.end(args)
+
+
+_UNFINISHED: Final = "is not done after"
+
+
+def _user() -> str | None:
+    """Who is at this keyboard, for the tree's record; it proves nothing."""
+    return os.environ.get("USER") or os.environ.get("LOGNAME")
 
 
 class _Told:
@@ -141,7 +170,7 @@ class _Told:
 
     def ask(self, tree: Client, verb: str, **what: Any) -> None:
         try:
-            answer: Mapping[str, Any] = tree.do(verb, **what)
+            answer: Mapping[str, Any] = tree.do(verb, who=_user(), **what)
         except Ended as end:
             name = str(what.get("path") or what.get("type") or what.get("key") or verb)
             text = str(end)
@@ -165,6 +194,8 @@ class _Told:
             say(why if why.startswith(path) or path in why else f"{path}: {why}")
         if not self.failed:
             return DONE
+        if all(_UNFINISHED in why for why in self.failed.values()):
+            return LATE
         if self.done or (self.said and len(self._codes) == len(self.failed)):
             return PARTLY
         return self._codes[0] if len(set(self._codes)) == 1 else FAILED

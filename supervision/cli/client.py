@@ -20,6 +20,8 @@ __all__ = ["Client", "client"]
 
 _CODES = {
     "bad_request": REFUSED,
+    "not_allowed": REFUSED,
+    "too_large": REFUSED,
     "not_found": UNKNOWN,
     "refused": NO_ACCESS,
     "conflict": FAILED,
@@ -160,7 +162,7 @@ def _connection(where: str, timeout: float) -> http.client.HTTPConnection:
 
 
 def client(args: argparse.Namespace) -> Client:
-    """The running tree that was meant.
+    """The running tree that was meant; let go when the command ends (`args.closing`).
 
     Raises:
         Ended: none is to be found, or the URL is none.
@@ -176,4 +178,6 @@ def client(args: argparse.Namespace) -> Client:
         if not hasattr(socket, "AF_UNIX"):
             raise Ended("this system has no unix sockets: give --url", UNKNOWN)
         where = f"unix:{sockets.newest(sockets.folder())}"
-    return Client(where, token=args.token or "", timeout=args.timeout)
+    made = Client(where, token=args.token or "", timeout=args.timeout)
+    args.closing.callback(made.close)
+    return made

@@ -45,8 +45,8 @@ class Row(Record):
 
     @property
     def depth(self) -> int:
-        """How many are above it."""
-        return self.path.count("/")
+        """How many supervisors are above it."""
+        return self.path.count("/") - (self.kind == "worker")
 
 
 _KNOWN = frozenset(Row.__annotations__)

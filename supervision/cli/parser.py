@@ -220,15 +220,15 @@ def _verbs(subs: Any) -> None:
     for verb, text in acting.VERBS.items():
         sub = _add(subs, verb, acting.act, text, verb=verb)
         sub.add_argument("paths", nargs="+", metavar="PATH", help="a path, a name, a glob, or all")
-        _reach(sub, most=60)
+        _reach(sub, most=65)
     sub = _add(subs, "stop", acting.stop)
     sub.add_argument("paths", nargs="*", metavar="PATH", help="a path, a name or a glob")
     switch(sub, "--yes", "do not ask before the whole tree is stopped", "-y")
-    _reach(sub, most=60)
+    _reach(sub, most=65)
     sub = _add(subs, "scale", acting.scale)
     sub.add_argument("path", metavar="WORKER")
     sub.add_argument("n", metavar="N", help="the number of replicas, or a change: +1, -1")
-    _reach(sub, most=60)
+    _reach(sub, most=65)
     sub = _add(subs, "reset", acting.reset)
     sub.add_argument(
         "paths", nargs="+", metavar="PATH", help="a path, a name, or the name of a breaker"
@@ -238,7 +238,7 @@ def _verbs(subs: Any) -> None:
 
 def _lists(subs: Any) -> None:
     jobs = _add(subs, "jobs", reading.jobs)
-    _more(jobs, {"list": reading.jobs, "pause": acting.pause, "resume": acting.resume, "limit": acting.set_limit})  # fmt: skip
+    _more(jobs, {"list": reading.jobs, "show": reading.job, "pause": acting.pause, "resume": acting.resume, "limit": acting.set_limit})  # fmt: skip
     poison = _add(subs, "poison", reading.poison)
     _more(
         poison, {"list": reading.poison, "requeue": acting.requeue, "drop": acting.drop}, by="key"
@@ -259,9 +259,12 @@ def _more(home: Parser, below: dict[str, Command], by: str = "") -> None:
     for name, command in below.items():
         sub = _add(subs, name, command, by=by)
         if name == "list":
-            if by != "path":
+            if by == "key":
                 sub.add_argument("type", nargs="?", metavar="TYPE", help="only jobs of this type")
-            flag(sub, "--most", "how many; 100 by default", 100, type=int, metavar="N")
+            if by:
+                flag(sub, "--most", "how many; 100 by default", 100, type=int, metavar="N")
+        elif name == "show":
+            sub.add_argument("key", metavar="KEY", help="the key of a job")
         elif by:
             sub.add_argument("names", nargs="+", metavar=by.upper(), help=_WHAT[by])
         else:

@@ -18,7 +18,18 @@ from supervision.cli.frames import Row, matching, rows, state_of
 from supervision.cli.tables import age, columns, number
 from supervision.cli.words import DONE, NOT_RUNNING, UNKNOWN, Ended, colour, put
 
-__all__ = ["PROBES", "events", "health", "jobs", "letters", "poison", "stack", "status", "summary"]
+__all__ = [
+    "PROBES",
+    "events",
+    "health",
+    "job",
+    "jobs",
+    "letters",
+    "poison",
+    "stack",
+    "status",
+    "summary",
+]
 
 PROBES: Final = {"live": "/livez", "ready": "/readyz", "started": "/startupz"}
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -201,12 +212,13 @@ def health(args: argparse.Namespace) -> int:
 
 
 def jobs(args: argparse.Namespace) -> int:
-    """Show the queues of jobs, or the jobs of one type."""
-    tree = client(args)
-    if args.type:
-        return _listed(tree, args, "/api/jobs", "jobs", type=args.type, most=args.most)
-    queues = tree.get("/api/snapshot")["queues"]
-    return _print(queues, args, "there are no queues of jobs")
+    """Show the queues of jobs that the tree's workers take from."""
+    return _print(client(args).get("/api/snapshot")["queues"], args, "there are no queues of jobs")
+
+
+def job(args: argparse.Namespace) -> int:
+    """Show one job by its key."""
+    return _listed(client(args), args, "/api/jobs", "jobs", key=args.key)
 
 
 def poison(args: argparse.Namespace) -> int:
@@ -219,12 +231,12 @@ def letters(args: argparse.Namespace) -> int:
     return _listed(client(args), args, "/api/letters", "letters", most=args.most)
 
 
-def _listed(tree: Client, args: argparse.Namespace, where: str, key: str, **query: object) -> int:
+def _listed(tree: Client, args: argparse.Namespace, where: str, name: str, **query: object) -> int:
     answer = tree.get(where, **query)
     if args.json:
         put(json.dumps(answer))
         return DONE
-    return _print(answer[key], args, f"there are no {key}")
+    return _print(answer[name], args, f"there are no {name}")
 
 
 def _print(found: Sequence[Mapping[str, Any]], args: argparse.Namespace, nothing: str) -> int:
@@ -234,11 +246,13 @@ def _print(found: Sequence[Mapping[str, Any]], args: argparse.Namespace, nothing
         sys.stderr.write(f"treewarden: {nothing}\n")
     else:
         head = list(dict.fromkeys(key for item in found for key in item))
-        cells = ([_short(item.get(key)) for key in head] for item in found)
+        cells = ([_short(key, item.get(key)) for key in head] for item in found)
         for line in columns([key.upper() for key in head], cells):
             put(line)
     return DONE
 
 
-def _short(value: object) -> object:
+def _short(key: str, value: Any) -> object:
+    if key == "when" and isinstance(value, (int, float)):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
     return json.dumps(value) if isinstance(value, (dict, list)) else value

@@ -33,7 +33,7 @@ KEYS: Final = (
     ("j k, arrows", "move"),
     ("space", "fold or unfold"),
     ("enter", "inspect; again, or q, to go back"),
-    ("/", "show only what has a text in its path; enter ends, empty shows all"),
+    ("/", "show only paths with a text in them; escape shows all"),
     *((key, f"sort by {name}") for key, name in SORTS.items()),
     *((key, verb) for key, verb in VERBS.items()),
     ("p", "pause the picture"),
@@ -228,9 +228,9 @@ class Screen:
         if more > 0:
             out.append(cut(f"! and {more} more that need a look", width))
         out.append(_paint(cut(_row(width, "NAME", "STATE", "MAILBOX", "MSG/S", "", "RST", "SINCE", "LAST ERROR"), width), "7" if live else "1", bright=bright))  # fmt: skip
-        space = height - len(out) - 1 if live else 10**9
+        space = max(0, height - len(out) - 1) if live else 10**9
         out += self._body(width, space, bright=bright, live=live)
-        return [*out, self._foot(width)] if live else out
+        return [*out[: height - 1], self._foot(width)] if live else out
 
     def _head(self, width: int) -> list[str]:
         frame = self.frame
