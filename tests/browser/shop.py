@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import trio
 
-from actors import Actor, MailboxSpec
+from actors import Actor, MailboxFull, MailboxSpec
 from actors.jobs import JobWorker, MemoryEngine, NewJob
 from actors.resilience import BreakerPolicy, Dependency, RetryPolicy
 from supervision import RestartPolicy, Supervisor, Worker
@@ -77,7 +78,8 @@ async def feed(ctx) -> None:
     orders = ctx.find("fetch")
     while await ctx.sleep(CHANCE.choice([0.005, 0.01, 0.02, 0.05])):
         order += 1
-        await orders.tell(order)
+        with suppress(MailboxFull):  # who cannot take it now is asked again soon
+            orders.tell_nowait(order)
         if order % 10 == 0:
             await engine.enqueue(NewJob("invoice" if order % 20 else "reminder", {"order": order}))
 

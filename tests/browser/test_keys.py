@@ -117,5 +117,6 @@ def test_the_pane_shows_why(stage: Callable[..., Stage]) -> None:
 
     expect(detail.locator("pre").first).to_contain_text('File "shop/fetch.py", line 58, in parse')
     expect(detail).to_contain_text("3/5 in a row")
-    detail.get_by_text("Policy").click()
-    expect(detail).to_contain_text("restart.initial backoff")
+    expect(detail).to_contain_text("permanent, at most 5 restarts, after 0.5 s, up to 30 s")
+    detail.get_by_text("All options").click()
+    expect(detail.get_by_text("restart.reset after")).to_be_visible()

@@ -137,7 +137,7 @@ def test_dead_letters_are_asked_for_when_opened(ill: Stage) -> None:
     }
     ill.page.locator("#letters summary").click()
 
-    expect(ill.page.locator("#letters .lines")).to_contain_text("Fetch: handler")
+    expect(ill.page.locator("#letters .lines")).to_contain_text("Fetchhandler")
 
 
 def test_events_are_told_newest_first_and_once(ill: Stage) -> None:

@@ -11,6 +11,7 @@ export class Detail {
   constructor(node, { onclose }) {
     this.node = node;
     this.path = null;
+    this.model = null;
     this.more = null; // what the tree answered about it
     this.#build(onclose);
   }
@@ -47,7 +48,7 @@ export class Detail {
     this.path = path;
     this.more = null;
     this.signature = null;
-    this.drawn = false;
+    this.auto = null; // the error that was unfolded because it was new
     this.#asked = -Infinity;
     this.actions.forget();
     this.extra.replaceChildren();
@@ -56,6 +57,7 @@ export class Detail {
   }
 
   update(model) {
+    this.model = model;
     if (!this.path) return;
     const node = model.byPath.get(this.path);
     this.#ask(node);
@@ -105,7 +107,10 @@ export class Detail {
     } finally {
       this.#asking = false;
     }
-    if (path === this.path) this.#drawExtra();
+    const there = path === this.path && this.model.byPath.get(path);
+    if (!there) return;
+    this.#drawFacts(there);
+    this.#drawExtra();
   }
 
   #drawFacts(node) {
@@ -130,6 +135,8 @@ export class Detail {
     }
     if (node.kind !== "group") facts.push(["run", count(node.run)]);
     facts.push(["restarts", count(node.restarts)]);
+    const policy = policyLine(this.more?.policy);
+    if (policy) facts.push(["policy", policy]);
     if (node.limit) facts.push(["failures", { n: node.failures, of: node.limit, tail: "in a row" }]);
     else if (node.failures) facts.push(["failures", `${count(node.failures)} in a row, no limit`]);
     const signature = JSON.stringify(facts);
@@ -140,27 +147,28 @@ export class Detail {
 
   /** Policy, errors, stack: drawn anew only when they changed, and what was unfolded stays so. */
   #drawExtra() {
-    const { policy, errors = [], stack = [], budget } = this.more ?? {};
-    const signature = JSON.stringify([policy, errors, stack, budget?.limit, budget?.period]);
+    const { policy, errors = [], stack = [] } = this.more ?? {};
+    // Not when: reckoned anew for each answer, it trembles, and what a reader has scrolled would jump.
+    const signature = JSON.stringify([policy, errors.map(({ run, error, traceback }) => [run, error, traceback]), stack]);
     if (signature === this.signature) return;
     const opened = new Set([...this.extra.querySelectorAll("details[open]")].map((node) => node.dataset.key));
-    const first = !this.drawn;
-    this.drawn = this.more !== null;
     this.signature = signature;
     const parts = [];
     const newest = [...errors].sort((a, b) => (b.when ?? 0) - (a.when ?? 0));
     if (newest.length) {
       parts.push(el("h3", { textContent: newest.length > 1 ? "Last errors" : "Last error" }));
       newest.forEach((error, n) => {
-        const key = `${error.when} ${error.run}`;
+        const key = `${error.run} ${error.error}`;
         const node = el(
           "details", { "data-key": key },
           el("summary", {}, el("time", { textContent: error.when == null ? "" : clock(error.when) }), el("span", { class: "text", textContent: error.error }), el("span", { class: "quiet", textContent: error.run ? `run ${error.run}` : "" })),
           el("pre", { textContent: lines(error.traceback) || "No traceback was kept.", tabIndex: 0 }),
         );
-        node.open = opened.has(key) || (first && n === 0);
+        // The newest is unfolded by itself, once; what a reader unfolded stays as it is.
+        node.open = n === 0 ? opened.has(key) || key !== this.auto : opened.has(key) && key !== this.auto;
         parts.push(node);
       });
+      this.auto = `${newest[0].run} ${newest[0].error}`;
     }
     if (stack.length) {
       parts.push(el("h3", { textContent: "Waits at" }), el("pre", { class: "stack", textContent: lines(stack), tabIndex: 0 }));
@@ -169,14 +177,24 @@ export class Detail {
       ? Object.entries(value).map(([inner, one]) => [`${name}.${inner}`, one]) : [[name, value]]));
     if (options.length) {
       const node = el(
-        "details", { "data-key": "policy" }, el("summary", {}, el("span", { class: "text", textContent: "Policy" })),
+        "details", { "data-key": "policy" }, el("summary", {}, el("span", { class: "text", textContent: "All options" })),
         el("dl", { class: "facts" }, ...options.flatMap(([name, value]) => [el("dt", { textContent: name.replaceAll("_", " ") }), el("dd", { textContent: plain(value) })])),
       );
-      node.open = opened.has("policy") || (first && !newest.length);
+      node.open = opened.has("policy");
       parts.push(node);
     }
     this.extra.replaceChildren(...parts);
   }
+}
+
+/** How it is restarted, in one line; the options are plain (`restart.type`) or nested. */
+function policyLine(policy) {
+  const get = (name) => policy?.[`restart.${name}`] ?? policy?.restart?.[name];
+  if (!get("type")) return null;
+  const limit = get("max_restarts") ? `at most ${get("max_restarts")} restarts` : "any number of restarts";
+  const least = get("initial_backoff");
+  const most = get("max_backoff");
+  return [get("type"), limit, least == null ? null : `after ${least} s, up to ${most} s`].filter(Boolean).join(", ");
 }
 
 function groupWord(node) {

@@ -215,13 +215,19 @@ const LEVELS = { error: "failed", warning: "warn" };
 
 export function drawEvents(model, only) {
   const section = $("events");
-  const shown = (only ? model.events.filter((event) => event.path === only || event.path.startsWith(`${only}/`)) : model.events).slice(-60).reverse();
+  // Of one row everything is told; of the whole tree not what is only of interest to who looks for it.
+  const wanted = only
+    ? (event) => event.path === only || event.path.startsWith(`${only}/`)
+    : (event) => event.level !== "debug";
+  const shown = model.events.filter(wanted).slice(-60).reverse();
   text(section.querySelector(".hint"), only ? `of ${only}` : "newest first");
   sync(
     section.querySelector("ol"), shown, (event) => event.seq,
     (event) => {
-      const rest = event.text.startsWith(`${event.path} `) ? event.text.slice(event.path.length) : event.text === event.path ? "" : null;
-      const said = event.path ? [el("a", { href: href(event.path), textContent: event.path }), rest ?? ` ${event.text}`] : [event.text];
+      // Wherever the sentence names the path, it is a link.
+      const at = event.path ? event.text.indexOf(event.path) : -1;
+      const link = el("a", { href: href(event.path), textContent: event.path });
+      const said = at < 0 ? [event.text] : [event.text.slice(0, at), link, event.text.slice(at + event.path.length)];
       return el(
         "li", { class: event.level, title: event.kind },
         el("time", { textContent: clock(event.wall) }),

@@ -157,17 +157,21 @@ export class Tree {
       const at = this.shown.indexOf(node);
       if (at >= 0) {
         this.at = at;
-        this.#reveal(at);
+        this.#reveal(at, 0.3);
       }
     }
     this.draw();
   }
 
-  #reveal(at) {
+  /** Bring a row into sight; `share` says how far from the top, if it was not. */
+  #reveal(at, share = null) {
     const top = at * this.height;
     const space = this.grid.clientHeight - this.heads;
-    if (top < this.grid.scrollTop) this.grid.scrollTop = top;
-    else if (top + this.height > this.grid.scrollTop + space) this.grid.scrollTop = top + this.height - space;
+    const over = top < this.grid.scrollTop;
+    const under = top + this.height > this.grid.scrollTop + space;
+    if (!over && !under) return;
+    if (share !== null) this.grid.scrollTop = top - share * space;
+    else this.grid.scrollTop = over ? top : top + this.height - space;
   }
 
   // -- drawing -------------------------------------------------------------------------------------
@@ -271,6 +275,8 @@ export class Tree {
     attr(row.box, "data-level", level);
     text(row.mail, bounded ? `${count(node.queued)}/${count(node.capacity)}` : node.queued ? count(node.queued) : "");
     text(row.rate, node.kind === "worker" || node.rate ? rate(node.rate) : node.rate === 0 ? "0" : "");
+    row.mail.classList.toggle("zero", !node.queued);
+    row.rate.classList.toggle("zero", !node.rate);
     plot(row.speed, node.speed.values);
     text(row.restarts, count(node.restarts));
     row.restarts.classList.toggle("zero", !node.restarts);
