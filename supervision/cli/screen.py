@@ -7,7 +7,7 @@ of another process, or of one that began again, begins the rates again and is to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from actors.records import Record, record
@@ -76,6 +76,7 @@ class Screen:
         self._mode = "tree"
         self._asked: Ask | None = None
         self._detail: list[str] = []
+        self._scrolled = 0
 
     # -- frames ----------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class Screen:
 
     def detail(self, lines_of_it: Sequence[str]) -> None:
         """What was asked for by `enter` has come."""
-        self._detail = list(lines_of_it)
+        self._detail, self._scrolled = list(lines_of_it), 0
         self._mode = "detail"
 
     # -- keys ------------------------------------------------------------------------------------
@@ -133,6 +134,8 @@ class Screen:
         if self._mode in ("help", "detail"):
             if key in ("q", "enter", "escape", "?"):
                 self._mode = "tree"
+            most = max(0, len(self._detail) - 1)
+            self._scrolled = min(max(0, self._scrolled + _STEPS.get(key, 0)), most)
             return None
         return self._tree_key(key)
 
@@ -149,8 +152,8 @@ class Screen:
         line = self._line()
         if key == "q":
             return Ask(what="quit")
-        if key in ("j", "down", "k", "up", "page down", "page up"):
-            self._move({"j": 1, "down": 1, "page down": 10, "page up": -10}.get(key, -1))
+        if key in _STEPS:
+            self._move(_STEPS[key])
         elif key in SORTS:
             self._order = SORTS[key]
         elif key == "p":
@@ -212,7 +215,9 @@ class Screen:
             return out[: height - 1] + ([self._foot(width)] if live else [])
         if self._mode == "detail":
             return [
-                *[*out, *(cut(line, width) for line in self._detail)][: height - 1],
+                *[*out, *(cut(line, width) for line in self._detail[self._scrolled :])][
+                    : height - 1
+                ],
                 self._foot(width),
             ]
         looks = self.frame["look"]
@@ -296,13 +301,14 @@ class Screen:
         if self.message:
             return cut(self.message, width)
         if self._mode == "detail":
-            return cut("q back", width)
+            return cut("j/k scroll  q back", width)
         state = "PAUSED  " if self.paused else ""
         only = f"only '{self._wanted}'  " if self._wanted else ""
         keys = "j/k move  space fold  enter inspect  / filter  R restart  S stop  ? help  q quit"
         return cut(f"{state}{only}{keys}", width)
 
 
+_STEPS: Final = {"j": 1, "down": 1, "k": -1, "up": -1, "page down": 10, "page up": -10}
 _BAD: Final = ("failed", "stuck", "loop")
 
 
@@ -318,34 +324,3 @@ def _row(width: int, name: str, state: str, box: str, rate: str, bars: str, rest
 
 def _paint(text: str, sign: str, *, bright: bool) -> str:
     return f"\x1b[{sign}m{text}\x1b[0m" if bright and sign and text else text
-
-
-def shown_detail(detail: Mapping[str, Any]) -> list[str]:
-    """A detail of the wire as lines: whatever it holds, outermost first."""
-    out: list[str] = []
-    _describe(detail, "", out)
-    return out
-
-
-def _describe(value: Any, indent: str, out: list[str]) -> None:
-    items = list(value.items()) if isinstance(value, Mapping) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    for key, inner in items:  # pyright: ignore[reportUnknownVariableType]
-        if inner in (None, "", [], {}):
-            continue
-        if isinstance(inner, Mapping):
-            out.append(f"{indent}{key}")
-            _describe(inner, f"{indent}  ", out)
-        elif isinstance(inner, list):
-            out.append(f"{indent}{key}")
-            for item in inner:  # pyright: ignore[reportUnknownVariableType]
-                if isinstance(item, Mapping):
-                    _describe(item, f"{indent}  ", out)
-                else:
-                    out += [f"{indent}  {text}" for text in str(item).splitlines()]  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            texts = str(inner).splitlines()  # pyright: ignore[reportUnknownArgumentType]
-            out.append(f"{indent}{key!s:14} {texts[0] if texts else ''}")
-            out += [f"{indent}  {text}" for text in texts[1:]]
-
-
-__all__ += ["shown_detail"]

@@ -22,6 +22,7 @@ from supervision.cli.target import services_of, tree_of
 from supervision.cli.words import DONE, INTERRUPTED, Ended
 from supervision.errors import MissingExtra
 from supervision.notify import Notifier, notifier, notify
+from supervision.otlp import exporting
 from supervision.pool import Pool
 from supervision.signals import Guard, Hand, handling, say
 from supervision.specs import Supervisor
@@ -55,7 +56,8 @@ def serve(args: argparse.Namespace) -> int:
         options["observer"] = _observer(args, control)
     guard = Guard(tree.name, args.kill_after)
     try:
-        return trio.run(_serve, tree, options, guard, notifier())
+        with exporting(tree.name):
+            return trio.run(_serve, tree, options, guard, notifier())
     finally:
         guard.stand_down()
         if control is not None:

@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from supervision.cli.client import Client, client
-from supervision.cli.screen import Ask, Screen, shown_detail
+from supervision.cli.detail import shown_detail
+from supervision.cli.screen import Ask, Screen
 from supervision.cli.words import DONE, Ended, colour, put
 from supervision.signals import say
 

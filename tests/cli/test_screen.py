@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from supervision.cli.screen import KEYS, Ask, Screen, shown_detail
+from supervision.cli.detail import shown_detail
+from supervision.cli.screen import KEYS, Ask, Screen
 from supervision.cli.top import keys_in
 
 COLUMNS = [
@@ -219,14 +220,51 @@ def test_inspecting() -> None:
     """Enter asks for the detail of the line, which then fills the screen until q."""
     screen = looking()
     assert press(screen, "j", "enter") == [Ask(what="detail", path="shop/fetch/0")]
-    screen.detail(shown_detail({"path": "shop/fetch/0", "stack": ["here", "there"], "policy": {"replicas": 4}, "errors": [{"error": "E", "traceback": "a\nb"}], "nothing": None}))  # fmt: skip
-    text = shown(screen)
-    assert "path           shop/fetch/0" in text
-    assert "  replicas       4" in text
-    assert "  there" in text
-    assert text[-1] == "q back"
+    screen.detail([f"line {n}" for n in range(100)])
+    assert "line 0" in shown(screen)
+    press(screen, "page down", "j")
+    assert "line 0" not in shown(screen)
+    assert "line 11" in shown(screen)
+    assert shown(screen)[-1] == "j/k scroll  q back"
+    press(screen, *["down"] * 200)
+    assert "line 99" in shown(screen)
     press(screen, "q")
     assert body(screen)[0] == "shop"
+
+
+def test_a_detail_has_the_errors_first() -> None:
+    """How it is, the newest error with its traceback, where it waits; what is not known here comes last."""
+    errors = [
+        {"when": 1.0, "run": 1, "error": "E: old", "traceback": "Traceback\n  old"},
+        {"when": 2.0, "run": 2, "error": "E: new", "traceback": "Traceback\n  new"},
+    ]
+    text = shown_detail(
+        {
+            "path": "shop/fetch/0",
+            "state": "running",
+            "since": 61.0,
+            "busy": None,
+            "policy": {"replicas": 4, "restart.on": ["Exception"]},
+            "errors": errors,
+            "stack": ["here", "there"],
+            "news": 3,
+            "nothing": {},
+        }
+    )
+
+    assert text[:2] == ["shop/fetch/0", "state=running  since=1m01s"]
+    assert [line[:12] for line in text if line.startswith("run ")] == [
+        "run 2 failed",
+        "run 1 failed",
+    ]
+    assert (
+        text.index("    new")
+        < text.index("    old")
+        < text.index("waits at")
+        < text.index("policy")
+    )
+    assert '  replicas=4  restart.on=["Exception"]' in text
+    assert text[-1] == "news  3"
 
 
 def test_pausing_holds_the_picture() -> None:
