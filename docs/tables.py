@@ -33,13 +33,15 @@ import supervision
 from actors import jobs, resilience
 from actors.events import Event
 from actors.resilience import breaker_policy
-from supervision import schema
-from supervision.metrics import FAMILIES
+from supervision import observer, schema
+from supervision.metrics import FAMILIES, HISTOGRAMS
+from supervision.observer import verbs
+from supervision.observer.messages import ERRORS
 from supervision.states import TRANSITIONS, Phase, State
 
 PACKAGES = (actors, supervision)
 # Where public names are imported from. Of two doors that lead to one thing, the first is where it is documented.
-DOORS = (resilience, jobs, actors, supervision)
+DOORS = (resilience, jobs, actors, observer, supervision)
 
 
 def public_names() -> dict[str, list[str]]:
@@ -338,10 +340,34 @@ def metrics() -> str:
         [f"`{f.name}`", ", ".join(f"`{x}`" for x in f.labels), "" if f.counter else "level", f.doc]
         for f in FAMILIES
     ]
+    rows += [
+        [f"`{f.name}`", ", ".join(f"`{x}`" for x in f.labels), "histogram", f.doc]
+        for f in HISTOGRAMS
+    ]
     return table(["metric", "labels", "", "meaning"], rows)
 
 
+def observer_verbs() -> str:
+    """What can be asked of a tree from outside, of whom, and in which states it is offered."""
+    offers = {
+        verb: ", ".join(f"`{state}`" for state, offered in verbs.ACTIONS.items() if verb in offered)
+        for verb in verbs.VERBS
+    }
+    rows = [[f"`{verb}`", str(about), offers[verb]] for verb, about in verbs.VERBS.items()]
+    return table(["verb", "of", "offered for a child that is"], rows)
+
+
+def observer_errors() -> str:
+    """The codes of the observer's errors."""
+    return table(
+        ["code", "status"], [[f"`{code}`", str(status)] for code, status in ERRORS.items()]
+    )
+
+
 GENERATED = {
+    "observer-options": lambda: options(observer.Observer),
+    "observer-verbs": observer_verbs,
+    "observer-errors": observer_errors,
     "metrics": metrics,
     **command_line.GENERATED,
     "configuration": configuration,

@@ -198,11 +198,13 @@ class LoopStuck(Event):
     level: ClassVar[str] = "error"
     seconds: float
     """For how long."""
-    stack: tuple[str, ...]
-    """Where it was, outermost first."""
+    at: str = ""
+    """The line that blocked it."""
+    stack: tuple[str, ...] = ()
+    """Where that was, outermost first."""
 
     def sentence(self) -> str:
-        at = f" at {self.stack[-1]}" if self.stack else ""
+        at = f" at {self.at}" if self.at else ""
         return f"the event loop stood still for {self.seconds:.3g} s{at}"
 
 

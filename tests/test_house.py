@@ -48,7 +48,7 @@ FLOORS: dict[str, list[list[str]]] = {
         ["metrics", "report", "services", "tracing"],
         ["board", "health"],
         ["telemetry"],
-        ["view"],
+        ["otlp", "view"],
         ["pool"],
         ["observer/"],
         ["notify", "signals", "supervisor"],

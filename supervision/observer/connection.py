@@ -19,7 +19,7 @@ from supervision.observer.messages import Peer, Request, Response, Trouble
 from supervision.observer.site import SAFE, Site
 from supervision.observer.viewer import Gone, show
 
-__all__ = ["Connection"]
+__all__ = ["GONE", "Connection"]
 
 logger: Final = logging.getLogger("supervision")
 
@@ -35,7 +35,11 @@ SLOW: Final = 10.0
 """Seconds that a request may take to arrive, and an answer to be taken."""
 CLOSING: Final = 1.0
 """Seconds that a viewer has to take leave."""
+LINGER: Final = 256 * 1024
+"""Bytes that are still taken of a request that was refused in its middle."""
 _LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
+GONE: Final = (*_LOST, trio.TooSlowError, Gone, trio_websocket.ConnectionClosed)
+"""Ends of a connection that are nobody's fault."""
 
 
 class Connection:
@@ -45,12 +49,11 @@ class Connection:
         self.site = site
         self.stream = stream
         self.peer = peer
-        self.waiting = True
-        """True while it waits for a request: it may be closed without a loss."""
+        self.idle_since: float | None = trio.current_time()
+        """Since when it waits for a request, and may be closed without a loss; None while it has one."""
         self.scope = trio.CancelScope()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD)
         self._raw = bytearray()  # of the request under way, for whoever takes over
-        self._until = trio.current_time() + IDLE
 
     async def run(self) -> None:
         """Answer requests until either side has enough."""
@@ -58,11 +61,7 @@ class Connection:
             with self.scope:
                 while await self._one():
                     self._http.start_next_cycle()
-                    self.waiting = True
-        except (*_LOST, trio.TooSlowError):
-            pass
-        except h11.LocalProtocolError:  # it has broken off in the middle of its own request
-            pass
+                    self.idle_since = trio.current_time()
         finally:
             with trio.move_on_after(CLOSING, shield=True):
                 await trio.aclose_forcefully(self.stream)
@@ -97,7 +96,7 @@ class Connection:
             while not self._raw:
                 if not await self._more():
                     return None
-        self.waiting = False
+        self.idle_since = None
         with trio.fail_after(SLOW):
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 await self._more()
@@ -135,6 +134,13 @@ class Connection:
             return
         response = trouble.response()
         await self._send(response, status=status, close=True)
+        # A connection that is closed with something unread is reset, and the other side may never see the answer.
+        if isinstance(self.stream, trio.abc.HalfCloseableStream):
+            await self.stream.send_eof()
+        taken = 0
+        with trio.move_on_after(CLOSING):
+            while taken < LINGER and (data := await self.stream.receive_some(LINGER)):
+                taken += len(data)
 
     async def _send(
         self,

@@ -16,11 +16,13 @@ import os
 import select
 import socket
 import sys
+import sysconfig
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from types import FrameType
 from typing import Final, Self
 
 import trio
@@ -37,20 +39,28 @@ LAST: Final = 1.0
 """Seconds at most that its end waits for the thread."""
 _OWN: Final = 2.0
 _HEAD: Final = 4096
+_OTHERS: Final = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    | {"<frozen"}
+)
+"""Where code lies that is not the program's own."""
 
 
 class Still:
     """One standstill: since when by the thread's clock, for how long, and where the loop was."""
 
-    __slots__ = ("seconds", "since", "stack")
+    __slots__ = ("at", "seconds", "since", "stack")
 
-    def __init__(self, since: float, stack: tuple[str, ...]) -> None:
+    def __init__(self, since: float) -> None:
         self.since = since
-        self.stack = stack
         self.seconds = 0.0
+        self.stack: tuple[str, ...] = ()
+        """Where it is, outermost first, as far as it is known."""
+        self.at = ""
+        """The innermost line of it that is neither the standard library's nor an installed package's, if there is one."""
 
     def __str__(self) -> str:
-        at = f": {self.stack[-1]}" if self.stack else ""
+        at = f": {self.at}" if self.at else ""
         return f"the event loop has not turned for {self.seconds:.1f} s{at}"
 
 
@@ -153,14 +163,12 @@ class Pulse:
             self._token.run_sync_soon(self._sign, idempotent=True)
 
     def _found(self, now: float, said: float) -> float:
-        stack = self._stack()
-        still = self.still
-        if still is None:
-            still = Still(self._beat, stack)
-        still.stack, still.seconds = stack, now - still.since
+        still = Still(self._beat) if self.still is None else self.still
+        still.stack, still.at = _whereabouts(sys._current_frames().get(self._loop_thread))
+        still.seconds = now - still.since
         first, self.still = self.still is None, still
         if first or now - said >= AGAIN:
-            logger.error("%s\n%s", still, "\n".join(f"    {line}" for line in stack))
+            logger.error("%s\n%s", still, "\n".join(f"    {line}" for line in still.stack))
             return now
         return said
 
@@ -173,16 +181,6 @@ class Pulse:
         logger.error("the event loop turns again, after %.1f s", still.seconds)
         assert self._token is not None
         self._token.run_sync_soon(self._goes_on)
-
-    def _stack(self) -> tuple[str, ...]:
-        frame = sys._current_frames().get(self._loop_thread)
-        if frame is None:
-            return ()
-        return tuple(
-            f"{each.name} ({each.filename}:{each.lineno}) {each.line or ''}".rstrip()
-            for each in traceback.extract_stack(frame)
-            if not _is_trio(each.filename)
-        )
 
     def _answer(self, most: float) -> None:
         """Answer whoever comes, for a moment: only while the loop stands still."""
@@ -216,5 +214,16 @@ class Pulse:
         return f"<Pulse {self.still or 'turns'}>"
 
 
-def _is_trio(filename: str) -> bool:
-    return "/trio/_core/" in filename or "/trio/_" in filename
+def _whereabouts(frame: FrameType | None) -> tuple[tuple[str, ...], str]:
+    """The lines from the task that runs to the one that blocks, and which of them is the program's own."""
+    lines: list[str] = []
+    at = ""
+    for each in traceback.extract_stack(frame) if frame is not None else ():
+        if f"{os.sep}trio{os.sep}_" in each.filename:
+            lines, at = [], ""  # what comes before is how the loop came to run
+            continue
+        line = f"{each.name} ({each.filename}:{each.lineno}) {each.line or ''}".rstrip()
+        lines.append(line)
+        if not each.filename.startswith(_OTHERS):
+            at = line
+    return tuple(lines), at or (lines[-1] if lines else "")

@@ -6,6 +6,7 @@ next request makes room, so that no crowd of idle clients keeps a probe out.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket as stdlib
 import struct
@@ -16,11 +17,13 @@ from typing import Any, Final
 import trio
 
 from supervision.observer.address import is_loopback
-from supervision.observer.connection import Connection
+from supervision.observer.connection import GONE, Connection
 from supervision.observer.messages import Peer
 from supervision.observer.site import Site
 
 __all__ = ["Server"]
+
+logger: Final = logging.getLogger("supervision")
 
 MOST: Final = 256
 """Connections at once."""
@@ -35,6 +38,8 @@ class Server:
         self.site = site
         self.most = most
         self.refused = 0
+        self.faults = 0
+        """Connections that ended by a fault of ours."""
         self.connections: dict[Connection, None] = {}
         self._empty: trio.Event | None = None
 
@@ -60,7 +65,7 @@ class Server:
         with trio.move_on_after(GRACE):
             await self.site.hub.close()
             for connection in tuple(self.connections):
-                if connection.waiting:
+                if connection.idle_since is not None:
                     connection.scope.cancel(reason="the observer ends")
             if self.connections:
                 self._empty = trio.Event()
@@ -79,17 +84,26 @@ class Server:
         self.connections[connection] = None
         try:
             await connection.run()
+        except* GONE:
+            pass
+        except* Exception:
+            self.faults += 1
+            logger.exception("the observer failed to serve a connection of %s", peer.name)
         finally:
             del self.connections[connection]
             if not self.connections and self._empty is not None:
                 self._empty.set()
 
     def _make_room(self) -> bool:
-        for connection in self.connections:
-            if connection.waiting and not connection.scope.cancel_called:
-                connection.scope.cancel(reason="room for another connection")
-                return True
-        return False
+        idle = [
+            (each.idle_since, n, each)
+            for n, each in enumerate(self.connections)
+            if each.idle_since is not None and not each.scope.cancel_called
+        ]
+        if not idle:
+            return False
+        min(idle)[2].scope.cancel(reason="room for another connection")
+        return True
 
     def __repr__(self) -> str:
         return f"<Server {len(self.connections)} connections>"

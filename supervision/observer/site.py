@@ -108,7 +108,9 @@ class Site:
 
     def stood_still(self, still: Still) -> None:
         """The loop turns again after a standstill."""
-        self.tree.emit(LoopStuck, self.tree.root.path, seconds=still.seconds, stack=still.stack)
+        self.tree.emit(
+            LoopStuck, self.tree.root.path, seconds=still.seconds, at=still.at, stack=still.stack
+        )
 
     def _alarms(self) -> list[Look]:
         last = self.pulse.last if self.pulse is not None else None
@@ -117,7 +119,7 @@ class Site:
         text = (
             f"the event loop stood still for {last.seconds:.1f} s, {self.pulse.ago(last):.0f} s ago"
         )
-        where = f" at {last.stack[-1]}" if last.stack else ""
+        where = f" at {last.at}" if last.at else ""
         return [{"path": self.tree.root.path, "kind": "loop", "text": text + where, "actions": []}]
 
     # -- asking ----------------------------------------------------------------------------------
@@ -192,10 +194,15 @@ class Site:
     async def _readyz(self, request: Request) -> Response:
         now, verbose = health(self.tree), "verbose" in request.query
         waiting = set(now.waiting_for)
-        members = [
-            (member.path, member.path not in waiting, _how(member))
+        bad = {
+            member.path
             for member in report.walk(self.tree.root)
-            if verbose or member.path in waiting
+            if member.path in waiting or member.state is State.FAILED
+        }
+        members = [
+            (member.path, member.path not in bad, _how(member))
+            for member in report.walk(self.tree.root)
+            if verbose or member.path in bad
         ]
         states = {each["name"]: each["state"] for each in guards_of(self.tree)[0]}
         breakers = [(name, states.get(name, "closed")) for name in self.options.required]
