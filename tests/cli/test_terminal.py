@@ -27,11 +27,13 @@ from actors import Actor
 from supervision import Supervisor, Worker, RestartPolicy
 
 async def idle(ctx):
+    print("idle runs", flush=True)
     await ctx.sleep(float("inf"))
     print("idle is done", flush=True)
 
 async def stubborn(ctx):
     with ctx.busy():
+        print("stubborn runs", flush=True)
         await trio.sleep_forever()
 
 class Fetch(Actor):
@@ -135,7 +137,7 @@ def test_ctrl_c_stops_in_order(terminals) -> None:
     """The first Ctrl-C says what it does, workers end by themselves, and the exit code is 0."""
     terminal = terminals()
     terminal.run("serve", "app:calm")
-    terminal.until(r"can be seen at unix:", history=True)
+    terminal.until("idle runs", history=True)
     terminal.type("C-c")
     text = terminal.until(r"exit code \d", history=True)
 
@@ -148,7 +150,7 @@ def test_ctrl_c_twice_cancels(terminals) -> None:
     """The second Ctrl-C says so, does not wait for work in hand, and the exit code is 130."""
     terminal = terminals()
     terminal.run("serve", "app:busy", "--stop-timeout", "inf")
-    terminal.until(r"can be seen at unix:", history=True)
+    terminal.until("stubborn runs", history=True)
     terminal.type("C-c")
     terminal.until("stopping in order; a second signal cancels at once", history=True)
     terminal.type("C-c")
@@ -226,7 +228,7 @@ def test_a_stop_that_takes_long_says_what_it_waits_for(terminals) -> None:
     """While a person waits, a line from time to time tells for what, and how long it may take."""
     terminal = terminals()
     terminal.run("serve", "app:busy", "--stop-timeout", "40")
-    terminal.until(r"can be seen at unix:", history=True)
+    terminal.until("stubborn runs", history=True)
     terminal.type("C-c")
     terminal.until(
         r"stopping: waiting for shop/stubborn/0, \d+ s left; a second signal cancels", history=True
