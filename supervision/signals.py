@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import trio
 
@@ -140,10 +140,13 @@ class Guard:
             os._exit(1)
 
 
+_OURS: Final = ("trio", "actors", "supervision")
+
+
 def _blocker() -> str:
-    """Where the main thread is, if that is not Trio waiting for something to happen."""
+    """Where the main thread is, if that is not Trio waiting for something to happen, or this library in passing."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    if frame is None or "trio" in frame.f_globals.get("__name__", "").partition(".")[0]:
+    if frame is None or frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         return ""
     code = frame.f_code
     where = f"{code.co_qualname} ({Path(code.co_filename).name}:{frame.f_lineno})"
