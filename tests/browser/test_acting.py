@@ -151,3 +151,14 @@ def test_queues_and_breakers_can_be_held(ill: Stage) -> None:
         {"verb": "resume", "type": "mail", "engine": "sqlite"},
         {"verb": "breaker_close", "path": "payments"},
     ]
+
+
+def test_what_was_mended_is_still_said(ill: Stage) -> None:
+    """When an action makes its own line disappear, the sentence about it stays for a while."""
+    line(ill, "smtp").get_by_role("button", name="restart").click()
+    give_token(ill)
+    expect(line(ill, "smtp").locator(".said")).to_contain_text("restart: shop/mail/smtp/0")
+    ill.story.look.clear()
+    ill.tell()
+
+    expect(ill.page.locator("#notice")).to_contain_text("restart: shop/mail/smtp/0")

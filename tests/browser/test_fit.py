@@ -6,6 +6,7 @@ from collections.abc import Callable
 from statistics import median
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.frames import huge
 from tests.browser.stage import Stage
@@ -53,7 +54,7 @@ def test_on_a_phone_the_pane_covers_the_page(stage: Callable[..., Stage]) -> Non
     assert box["width"] == 375
 
     seen.page.get_by_role("button", name="Close", exact=True).tap()
-    assert seen.page.locator("#detail").is_hidden()
+    expect(seen.page.locator("#detail")).to_be_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

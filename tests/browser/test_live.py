@@ -89,6 +89,8 @@ def test_a_restart_from_the_page_works(shop: Running, new_page: Callable[..., Pa
     line.get_by_role("button", name="restart").click()
     give_token(page, TOKEN)
     expect(page.locator(".count.failed b")).to_have_text("0")
+    # The line is gone with what it was about; what was done is still said.
+    expect(page.locator("#notice")).to_contain_text("shop/mail/smtp/0 is running again")
     expect(page.locator("#events")).to_contain_text("restart")
 
 
@@ -157,7 +159,7 @@ def test_a_queue_is_paused(shop: Running, new_page: Callable[..., Page]) -> None
 def test_without_actions_the_page_only_looks(tmp_path: Path, new_page: Callable[..., Page]) -> None:
     """A tree that was served without a token offers nothing to press."""
     with Running(tmp_path, actions=False) as running:
-        page = look(new_page(), running, "#/shop/fetch/0")
+        page = look(new_page(expect=UNANSWERED), running, "#/shop/fetch/0")
 
         expect(page.locator("#access")).to_have_text("read-only")
         assert page.locator(".do").count() == 0
@@ -202,7 +204,7 @@ def test_five_thousand_replicas_are_no_burden(
 ) -> None:
     """A tree of 5,000 is drawn, unfolded, frame after frame, and the page keeps up."""
     with Running(tmp_path, "crowded") as running:
-        page = look(new_page(), running)
+        page = look(new_page(expect=UNANSWERED), running)
         expect(page.locator(".count.running b")).to_have_text("5\u202f000")
         page.keyboard.press("z")
         page.keyboard.press("z")

@@ -76,7 +76,7 @@ def test_a_bad_day(
         fold(page)
         keep(page, "page.png")
 
-        phone = new_page(width=375, color_scheme="dark", device_scale_factor=1.5)
+        phone = new_page(width=375, color_scheme="dark", device_scale_factor=1.5, expect=UNANSWERED)
         phone.goto(f"{shop.url}/")
         expect(phone.locator("#look li.failed")).to_contain_text("failed after")
         frames(phone, 2)
@@ -93,7 +93,7 @@ def test_a_good_day(
 ) -> None:
     """The page of the same shop without troubles, in light colours."""
     with Running(tmp_path) as shop:
-        page = new_page(width=1360, color_scheme="light")
+        page = new_page(width=1360, color_scheme="light", expect=UNANSWERED)
         page.goto(f"{shop.url}/")
         expect(page.locator("#look")).to_be_hidden()
         frames(page, 30 if RENEW else 2)

@@ -64,7 +64,7 @@ export class Actions {
       },
       el("span", { class: "ask", textContent: deed.ask ?? field.label }),
       input,
-      el("button", { type: "submit", class: "do danger", textContent: field ? "set" : deed.label }),
+      el("button", { type: "submit", class: field ? "do" : "do danger", textContent: field ? "set" : deed.label }),
       el("button", { type: "button", class: "do", textContent: "no", onclick: () => this.#draw() }),
     );
     this.#buttons.replaceChildren(form);
@@ -94,8 +94,14 @@ export class Actions {
   }
 
   #say(sentence, well) {
+    const at = clock(Date.now() / 1000);
     this.#said.classList.toggle("bad", !well);
-    this.#said.replaceChildren(el("time", { textContent: clock(Date.now() / 1000) }), ` ${sentence}`);
+    this.#said.replaceChildren(el("time", { textContent: at }), ` ${sentence}`);
+    // What was mended leaves the list of what needs a look, and its sentence with it: then it is said below.
+    const gone = () => {
+      if (!this.node.isConnected) notice(at, sentence);
+    };
+    if (!sentence.endsWith("…")) for (const delay of [0, 1500, 4000]) setTimeout(gone, delay);
   }
 
   /** Forget the last sentence: another thing stands here now. */
@@ -103,6 +109,19 @@ export class Actions {
     this.#said.replaceChildren();
     this.#signature = null;
   }
+}
+
+let quiet = null;
+
+/** Say a sentence at the lower edge, for a while. */
+function notice(at, sentence) {
+  const node = document.getElementById("notice");
+  const line = `${at} ${sentence}`;
+  if (node.textContent === line) return;
+  text(node, line);
+  hide(node, false);
+  clearTimeout(quiet);
+  quiet = setTimeout(() => hide(node, true), 10_000);
 }
 
 /** Ask for the token; resolves to whether one was given. */
