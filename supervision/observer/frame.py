@@ -44,7 +44,6 @@ __all__ = ["Frame", "Sight", "guards_of", "health_of", "mode"]
 SLICE: Final = 200
 """Rows built between two checkpoints."""
 MOST_LOOKS: Final = 100
-SHOWN_EVENTS: Final = 50
 
 
 class Frame:
@@ -192,7 +191,7 @@ class Sight:
             "breakers": breakers,
             "bulkheads": bulkheads,
             "queues": queues,
-            "events": self.recent.last(SHOWN_EVENTS),
+            "events": self.recent.told(),
         }
         return f'{encode(head)[:-1]},"rows":[{rows}],{encode(tail)[1:]}'
 

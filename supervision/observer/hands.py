@@ -136,10 +136,12 @@ class Hands:
                     return await self._child(command, target)
                 case About.BREAKER:
                     return await self._breaker(command, target, who)
-                case About.QUEUE:
-                    return await self._queue(command, target)
-                case About.LETTER:
-                    return await self._letter(command, target)
+                case About.QUEUE | About.LETTER as about:
+                    deed = self._queue if about is About.QUEUE else self._letter
+                    try:
+                        return await deed(command, target)
+                    finally:
+                        self._queues.changed()
                 case About.TREE:
                     await trio.lowlevel.checkpoint()
                     self._pool.request_stop(f"{who} asked for it")

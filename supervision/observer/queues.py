@@ -32,6 +32,7 @@ class Queues:
         self._known: dict[Engine, list[dict[str, Any]]] = {}
         self._next = 0.0
         self._wanted = trio.Event()
+        self._stale = False
 
     def engines(self) -> list[Engine]:
         """The engines whose jobs have been taken here."""
@@ -49,6 +50,11 @@ class Queues:
         if trio.current_time() >= self._next:
             self._wanted.set()
 
+    def changed(self) -> None:
+        """Somebody has just acted on jobs: what was said last is not true any more."""
+        self._stale = True
+        self._wanted.set()
+
     async def run(self) -> None:
         """Ask while somebody looks."""
         while True:
@@ -59,8 +65,9 @@ class Queues:
     async def ask(self) -> None:
         """Ask all engines once, unless that was done a moment ago."""
         began = trio.current_time()
-        if began < self._next:
+        if began < self._next and not self._stale:
             return
+        self._stale = False
         self._next = began + EVERY
         async with trio.open_nursery() as nursery:
             for engine in self.engines():

@@ -16,6 +16,8 @@ __all__ = ["KEPT", "Entry", "Recent", "entry"]
 
 KEPT: Final = 1000
 """How many events are kept."""
+TOLD: Final = 50
+"""How many of them are told to whoever looks for the first time: the newest that are worth it."""
 LONGEST: Final = 500
 """Characters of one event's text."""
 
@@ -44,41 +46,46 @@ class Recent:
 
     def __init__(self, keep: int = KEPT) -> None:
         self._kept: deque[Event | Entry] = deque(maxlen=keep)
+        # Apart from the others: a busy tree reports what is for debugging a thousand times between two failures.
+        self._told: deque[Event | Entry] = deque(maxlen=TOLD)
 
     def add(self, event: Event) -> None:
         """Keep one."""
-        if getattr(event, "error", None) is not None or hasattr(event, "failures"):
-            self._kept.append(entry(event))
-        else:
-            self._kept.append(event)
+        holds = getattr(event, "error", None) is not None or hasattr(event, "failures")
+        item = entry(event) if holds else event
+        self._kept.append(item)
+        if event.level != "debug":
+            self._told.append(item)
 
-    def last(self, most: int) -> list[Entry]:
-        """The newest, oldest first."""
-        kept = self._kept
-        return [self._entry(i) for i in range(max(0, len(kept) - most), len(kept))]
+    def told(self) -> list[Entry]:
+        """The newest of level info and above, oldest first."""
+        return [_shown(self._told, i) for i in range(len(self._told))]
 
     def after(self, seq: int, most: int) -> tuple[list[Entry], int]:
         """The first `most` events after number `seq`, and how many between it and the first of them are gone."""
         start = 0
         while start < len(self._kept) and _seq(self._kept[start]) <= seq:
             start += 1
-        out = [self._entry(i) for i in range(start, min(len(self._kept), start + most))]
+        end = min(len(self._kept), start + most)
+        out = [_shown(self._kept, i) for i in range(start, end)]
         missed = 0
         if out:
             missed = max(0, int(out[0]["seq"]) - seq - 1)
         return out, missed
-
-    def _entry(self, index: int) -> Entry:
-        item = self._kept[index]
-        if isinstance(item, Event):
-            item = self._kept[index] = entry(item)
-        return item
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def __repr__(self) -> str:
         return f"<Recent {len(self._kept)} of {self._kept.maxlen} events>"
+
+
+def _shown(kept: deque[Event | Entry], index: int) -> Entry:
+    """What stands there in terms of JSON, made the first time somebody looks."""
+    item = kept[index]
+    if isinstance(item, Event):
+        item = kept[index] = entry(item)
+    return item
 
 
 def _seq(item: Event | Entry) -> int:

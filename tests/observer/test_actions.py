@@ -210,6 +210,10 @@ async def test_queues_and_poison(autojump_clock):
             "said"
         ] == "charge has a limit of 3"
         assert (await engine.statistics()).paused == {"charge"}
+        # Counts are looked up every few seconds only, but what somebody has just done is seen within one.
+        await trio.sleep(1)
+        _, frame = await get(server, "/api/snapshot")
+        assert (frame["queues"][0]["paused"], frame["queues"][0]["limit"]) == (True, 3)
         assert (await do(server, "requeue", key=keys[0]))[1]["failed"] == {}
         assert (await do(server, "drop", key=keys[1]))[0] == 409
         assert (await do(server, "drop", key=keys[1], confirm=True))[1]["failed"] == {}

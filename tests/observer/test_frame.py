@@ -10,6 +10,7 @@ import trio
 
 from actors import MailboxSpec
 from supervision import RestartPolicy, Supervisor, Worker
+from supervision.events import Started
 from supervision.observer.frame import SLICE
 from supervision.observer.pieces import one_line
 from supervision.observer.recent import Recent
@@ -208,7 +209,7 @@ async def test_a_large_tree_is_built_in_slices(autojump_clock):
 
 
 async def test_events_can_be_fetched_again(autojump_clock):
-    """After a number come the events that follow it, and how many are gone."""
+    """B140, tinyhumansai/opencompany#1011: after a number come the events that follow it, and how many are gone."""
     async with seen() as server:
         for _ in range(1100):
             server.site.pool.reset("fetch")
@@ -222,6 +223,21 @@ async def test_events_can_be_fetched_again(autojump_clock):
         assert (await get(server, f"/api/events?after={last}"))[1] == {"events": [], "missed": 0}
         assert (await get(server, "/api/events?after=x"))[0] == 400
         assert (await get(server, "/api/events?after=" + "9" * 30))[0] == 400
+
+
+async def test_what_is_for_debugging_pushes_nothing_out(autojump_clock):
+    """The events of a frame are the newest worth telling, however much is reported for debugging in between."""
+    async with seen() as server:
+        server.site.pool.reset("fetch")
+        last = server.site.tree.events.seq
+        for _ in range(1100):
+            server.site.tree.emit(Started, "shop/fetch/0")
+        _, frame = await get(server, "/api/snapshot")
+
+        assert frame["events"][-1]["seq"] == last
+        assert {event["level"] for event in frame["events"]} == {"info"}
+        _, answer = await get(server, f"/api/events?after={last}&most=5")
+        assert answer["missed"] > 0  # among all, it is long gone
 
 
 async def test_the_detail_of_a_failure(autojump_clock):
@@ -272,4 +288,4 @@ async def test_no_error_is_kept_alive(autojump_clock):
         kept = server.site.recent
         assert isinstance(kept, Recent)
         assert not any(getattr(item, "error", None) for item in kept._kept)
-        assert any("no luck" in each["text"] for each in kept.last(1000))
+        assert any("no luck" in each["text"] for each in kept.after(0, 1000)[0])
