@@ -47,7 +47,9 @@ class Queues:
 
     def wish(self) -> None:
         """Somebody looks: ask again, if it is time."""
-        if trio.current_time() >= self._next:
+        if any(engine not in self._known for engine in self.engines()):
+            self._stale = True  # a worker has just taken its first job
+        if self._stale or trio.current_time() >= self._next:
             self._wanted.set()
 
     def changed(self) -> None:

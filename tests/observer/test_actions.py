@@ -225,6 +225,26 @@ async def test_queues_and_poison(autojump_clock):
         assert (await do(server, "pause", type="charge", engine="other"))[0] == 404
 
 
+async def test_a_new_engine_is_asked_at_once(autojump_clock):
+    """Jobs whose engine a worker has just met are counted with the next look, not some seconds later."""
+    engine = MemoryEngine()
+
+    async def handler(job, ctx):
+        await trio.sleep(60)
+
+    async with seen(shop(), OPTIONS) as server:
+        server.site.queues.wish()
+        await trio.sleep(0.1)
+        await engine.enqueue(NewJob("charge"))
+        worker = Worker("charges", JobWorker("charge", handler, engine=engine))
+        await server.site.pool.start_child("shop", worker)
+        await trio.sleep(0.1)
+        server.site.queues.wish()
+        await trio.sleep(0.1)
+
+        assert [line["active"] for line in server.site.queues.lines()] == [1]
+
+
 async def test_dead_letters(autojump_clock):
     """Dead letters are listed without what they say, sent again, or dropped."""
     tries = []
