@@ -6,7 +6,7 @@ Floor: above events. The rule: nothing the library discards is invisible; memory
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Final
 
 from actors.errors import shown
@@ -114,6 +114,19 @@ class DeadLetters:
         taken = list(self._kept)
         self._kept.clear()
         return taken
+
+    def take(self, wanted: Callable[[DeadLetter], bool]) -> list[DeadLetter]:
+        """Take out the kept letters that are `wanted`, oldest first."""
+        taken = [letter for letter in self._kept if wanted(letter)]
+        if taken:
+            left = [letter for letter in self._kept if not wanted(letter)]
+            self._kept.clear()
+            self._kept.extend(left)
+        return taken
+
+    def put_back(self, letter: DeadLetter) -> None:
+        """Keep a letter that was taken out and could not be sent again. It is not counted or reported anew."""
+        self._kept.append(letter)
 
     def statistics(self) -> DeadLetterStatistics:
         """Counts so far."""

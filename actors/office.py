@@ -13,6 +13,7 @@ import attrs
 
 from actors.clock import TimerQueue
 from actors.deadletters import DeadLetters
+from actors.durations import Durations
 from actors.events import Stream
 
 if TYPE_CHECKING:
@@ -38,7 +39,23 @@ class Office:
     """Counters, by metric name and label values."""
     levels: dict[tuple[str, ...], int] = attrs.field(factory=lambda: dict[tuple[str, ...], int]())
     """Gauges, in the same way."""
+    durations: dict[tuple[str, ...], Durations] = attrs.field(
+        factory=lambda: dict[tuple[str, ...], Durations]()
+    )
+    """Histograms, in the same way."""
+    on_durations: Callable[[tuple[str, ...], Durations], object] | None = None
+    """Told of each new histogram, if somebody measures elsewhere."""
     capture: Callable[[], object] | None = None
     """Returns the sender's trace context, or None; itself None while nobody traces."""
     around: Callable[[Mailbox, object], AbstractContextManager[object]] | None = None
     """Wraps the handling of one item; None while nobody traces."""
+
+    def took(self, name: str, *labels: str, seconds: float) -> None:
+        """Count how long something took, in the histogram of this name and these label values."""
+        key = (name, *labels)
+        seen = self.durations.get(key)
+        if seen is None:
+            seen = self.durations[key] = Durations()
+            if self.on_durations is not None:
+                self.on_durations(key, seen)
+        seen.add(seconds)

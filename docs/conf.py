@@ -37,7 +37,7 @@ nitpick_ignore = [("py:class", "actors.context.Busy"), ("py:class", "actors.offi
 # Nor have the variables that stand for any type.
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!(actors|supervision)\b).*"),
-    (r"py:.*", r"(actors|supervision)\.(jobs|resilience|testing)\.[\w.]+\.[KPT]"),
+    (r"py:.*", r"(actors|supervision)\.(checklist|jobs|resilience|testing)\.[\w.]+\.[FKPT]"),
 ]
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "smartquotes"]

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Mapping
 from html import escape
 from importlib import import_module
 from math import hypot, inf
@@ -21,19 +22,26 @@ from typing import Any
 
 import attrs
 
+# Beside this file, which Sphinx and the tests import under different names.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import command_line
+from command_line import first_line, table
+
 import actors
 import supervision
 from actors import jobs, resilience
 from actors.events import Event
 from actors.resilience import breaker_policy
-from supervision import schema
-from supervision.__main__ import _parser as command_line
-from supervision.metrics import FAMILIES
+from supervision import observer, schema
+from supervision.metrics import FAMILIES, HISTOGRAMS
+from supervision.observer import verbs
+from supervision.observer.messages import ERRORS
 from supervision.states import TRANSITIONS, Phase, State
 
 PACKAGES = (actors, supervision)
 # Where public names are imported from. Of two doors that lead to one thing, the first is where it is documented.
-DOORS = (resilience, jobs, actors, supervision)
+DOORS = (resilience, jobs, actors, observer, supervision)
 
 
 def public_names() -> dict[str, list[str]]:
@@ -66,17 +74,6 @@ def aliases() -> dict[str, str]:
             if inspect.isclass(made) or inspect.isfunction(made):
                 out[f"{made.__module__}.{made.__qualname__}"] = f"{package}.{name}"
     return out
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [f"| {' | '.join(head)} |"]
-    lines.append("|" + "---|" * (lines[0].count("|") - 1))
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "\n".join(lines)
-
-
-def first_line(obj: object) -> str:
-    return (inspect.getdoc(obj) or "").partition("\n")[0].replace("`", "`")
 
 
 def field_docs(cls: type) -> dict[str, str]:
@@ -190,7 +187,7 @@ def _below(cls: type) -> dict[str, str]:
     return docs
 
 
-ERRORS = ("actors.errors", "actors.jobs.errors", "supervision.errors")
+ERROR_FILES = ("actors.errors", "actors.jobs.errors", "supervision.errors")
 
 
 def errors() -> str:
@@ -202,7 +199,7 @@ def errors() -> str:
                 bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
                 rows.append([f"{{py:exc}}`{door}.{name}`", bases, first_line(cls)])
     # As the sources have them: a base before what is derived from it.
-    order = [n for home in ERRORS for n in vars(import_module(home))]
+    order = [n for home in ERROR_FILES for n in vars(import_module(home))]
     rows.sort(key=lambda row: order.index(row[0].rpartition(".")[2].rstrip("`")))
     return table(["error", "is a", "what happened, and what to do"], rows)
 
@@ -340,30 +337,42 @@ def configuration() -> str:
     return table(["key", "variable", "value", "meaning"], rows)
 
 
-def serve_flags() -> str:
-    """The options of `treewarden serve`, as its own parser has them."""
-    commands = next(a for a in command_line()._actions if isinstance(a.choices, dict))
-    rows = []
-    for action in commands.choices["serve"]._actions:
-        if action.option_strings and action.dest != "help":
-            text, _, variable = (action.help or "").rstrip("]").partition(" [")
-            flag = " ".join(filter(None, [action.option_strings[-1], action.metavar]))
-            rows.append([f"`{flag}`", f"`{variable}`" if variable else "", text])
-    return table(["option", "or the variable", "meaning"], rows)
-
-
 def metrics() -> str:
     """Every metric that a tree exports."""
     rows = [
         [f"`{f.name}`", ", ".join(f"`{x}`" for x in f.labels), "" if f.counter else "level", f.doc]
         for f in FAMILIES
     ]
+    rows += [
+        [f"`{f.name}`", ", ".join(f"`{x}`" for x in f.labels), "histogram", f.doc]
+        for f in HISTOGRAMS
+    ]
     return table(["metric", "labels", "", "meaning"], rows)
 
 
+def observer_verbs() -> str:
+    """What can be asked of a tree from outside, of whom, and in which states it is offered."""
+    offers = {
+        verb: ", ".join(f"`{state}`" for state, offered in verbs.ACTIONS.items() if verb in offered)
+        for verb in verbs.VERBS
+    }
+    rows = [[f"`{verb}`", str(about), offers[verb]] for verb, about in verbs.VERBS.items()]
+    return table(["verb", "of", "offered for a child that is"], rows)
+
+
+def observer_errors() -> str:
+    """The codes of the observer's errors."""
+    return table(
+        ["code", "status"], [[f"`{code}`", str(status)] for code, status in ERRORS.items()]
+    )
+
+
 GENERATED = {
+    "observer-options": lambda: options(observer.Observer),
+    "observer-verbs": observer_verbs,
+    "observer-errors": observer_errors,
     "metrics": metrics,
-    "serve-flags": serve_flags,
+    **command_line.GENERATED,
     "configuration": configuration,
     "events": events,
     "event-fields": event_fields,

@@ -15,7 +15,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from supervision.metrics import FAMILIES, Family, Reading, TreeMeter
+from actors.durations import Durations
+from supervision.metrics import FAMILIES, HISTOGRAMS, Family, Reading, TreeMeter
 from supervision.tree import Tree
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Board:
         self._older = Reading()
         self._reading: tuple[Reading, set[str]] | None = None
         meter = provider.get_meter("supervision")
+        self._histograms = {
+            family.name: meter.create_histogram(family.name, unit="s", description=family.doc)
+            for family in HISTOGRAMS
+        }
         for family in FAMILIES:
             create: Callable[..., object] = (
                 meter.create_observable_counter
@@ -51,6 +56,7 @@ class Board:
     def add(self, tree: Tree) -> None:
         """Show `tree` until it has ended."""
         meter = TreeMeter(tree, self._ended)
+        tree.office.on_durations = self._measure
         with self._lock:
             self._live.add(meter)
 
@@ -64,6 +70,12 @@ class Board:
         for meter in live:
             out.merge(meter.read())
         return out
+
+    def _measure(self, key: tuple[str, ...], seen: Durations) -> None:
+        name, *values = key
+        family = next(family for family in HISTOGRAMS if family.name == name)
+        labels = dict(zip(family.labels, values, strict=True))
+        seen.also = partial(self._histograms[name].record, attributes=labels)
 
     def _ended(self, meter: TreeMeter) -> None:
         total = meter.read().counters()

@@ -68,6 +68,7 @@ class Replica(Member):
         "_reported",
         "ctx",
         "deadline",
+        "drains",
         "mailbox",
         "number",
         "scope",
@@ -98,6 +99,8 @@ class Replica(Member):
         self._forced_at: float | None = None
         self._in_thread = False
         self._reported = False
+        self.drains = False
+        """True if this stop shall handle what is queued, whatever its spec says."""
 
     # -- starting --------------------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class Replica(Member):
         self.deadline = inf
         self._killed_by = None
         self._forced_at = None
-        self._in_thread = self._reported = False
+        self._in_thread = self._reported = self.drains = False
         self.become(State.RUNNING, Phase.STARTING, now=now)
         box = self.mailbox
         box.closed = None
@@ -322,7 +325,7 @@ class Replica(Member):
         ctx.stopping = True
         if ctx.cleaning is not None:
             ctx.cleaning.deadline = inf  # from now on the stop deadline counts
-        if self.spec.mailbox.drain and not self.wanted_again() and box.queue:
+        if (self.spec.mailbox.drain or self.drains) and not self.wanted_again() and box.queue:
             ctx.draining = True
             box.refuse("draining")
         self.become(State.RUNNING, Phase.DRAINING if ctx.draining else Phase.STOPPING)
@@ -378,6 +381,12 @@ class Replica(Member):
     def stuck_on(self) -> Exception | None:
         """Why its run was cancelled as failed, if it has been reported since and still has not ended."""
         return self._killed_by if self.alive and self._reported else None
+
+    def overrun(self, now: float) -> float | None:
+        """Seconds since its run was cancelled, if it has been reported since and still has not ended."""
+        if not self.alive or not self._reported:
+            return None
+        return now - (self.since if self._forced_at is None else self._forced_at)
 
     def _report(self) -> None:
         self._reported = True

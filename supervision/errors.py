@@ -14,7 +14,9 @@ __all__ = [
     "AlreadyPresent",
     "ConfigError",
     "IllegalTransition",
+    "MissingExtra",
     "NotRunning",
+    "ObserverUnavailable",
     "ServiceMissing",
     "SpecError",
     "StartFailed",
@@ -172,3 +174,25 @@ class TreeFailed(SupervisionError):
         self.failures = tuple(failures)
         if failures:
             self.__cause__ = ExceptionGroup(f"the last failures under {path}", list(failures))
+
+
+class MissingExtra(SupervisionError, ImportError):
+    """Something was asked for that needs packages which are not installed. Install the extra that it names."""
+
+    def __init__(self, what: str, extra: str, package: str) -> None:
+        super().__init__(f"{what} needs the package {package}: pip install 'treewarden[{extra}]'")
+        self.what = what
+        self.extra = extra
+        self.package = package
+
+
+class ObserverUnavailable(SupervisionError, OSError):
+    """The observer cannot listen where it should, so the tree is not started. Choose another address."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(
+            f"the observer cannot listen at {address}: {why}. The tree was not started;"
+            " choose another address, or ':0' for any free port."
+        )
+        self.address = address
+        self.why = why

@@ -14,12 +14,14 @@ from actors.records import Record, record
 
 __all__ = [
     "Abandoned",
+    "Asked",
     "Changed",
     "Ended",
     "Failed",
     "FailedForGood",
     "Forced",
     "GaveUp",
+    "LoopStuck",
     "Ready",
     "Rested",
     "RestartScheduled",
@@ -173,6 +175,37 @@ class Changed(Event):
 
     def sentence(self) -> str:
         return f"{self.path} {self.what}"
+
+
+@record
+class Asked(Event):
+    """Somebody outside asked for something to be done."""
+
+    decision: ClassVar[bool] = True
+    who: str
+    """Who asked, as far as the connection proves it, and as whom they presented themselves."""
+    verb: str
+    """What for, such as `restart`."""
+
+    def sentence(self) -> str:
+        return f"{self.who} asked for {self.verb} of {self.path}"
+
+
+@record
+class LoopStuck(Event):
+    """The event loop stood still: something blocked it, so that nothing in this process went on. Reported when it turns again."""
+
+    level: ClassVar[str] = "error"
+    seconds: float
+    """For how long."""
+    at: str = ""
+    """The line that blocked it."""
+    stack: tuple[str, ...] = ()
+    """Where that was, outermost first."""
+
+    def sentence(self) -> str:
+        at = f" at {self.at}" if self.at else ""
+        return f"the event loop stood still for {self.seconds:.3g} s{at}"
 
 
 @record

@@ -114,7 +114,7 @@ class Member:
         self.ready_at: float | None = None
         self.timer: Timer | None = None
         """The one that will start it again."""
-        self._errors: deque[tuple[Exception, int, int]] | None = None
+        self._errors: deque[tuple[Exception, int, int, float]] | None = None
         self._lot: trio.lowlevel.ParkingLot | None = None
 
     # -- what a parent says ----------------------------------------------------------------------
@@ -177,15 +177,19 @@ class Member:
         self.error = error
         if self._errors is None:
             self._errors = deque(maxlen=EVIDENCE)
-        self._errors.append((error, self.run, self.failures - 1))
+        self._errors.append((error, self.run, self.failures - 1, self.tree.now()))
 
     def evidence(self) -> tuple[Exception, ...]:
         """The last failures, oldest first, each noted with path, run and restart number."""
         out: list[Exception] = []
-        for error, run, number in self._errors or ():
+        for error, run, number, _ in self._errors or ():
             noted(error, f"{self.path}, run {run}, restart {number}")
             out.append(error)
         return tuple(out)
+
+    def errors(self) -> list[tuple[Exception, int, float]]:
+        """Its last failures, oldest first, each with the run and the time."""
+        return [(error, run, when) for error, run, _, when in self._errors or ()]
 
     def forgive(self) -> None:
         """Clear the count of failures: it is started by hand, or with its supervisor."""

@@ -28,7 +28,7 @@ from supervision.specs import Worker
 from supervision.states import State
 from supervision.tree import Tree
 
-__all__ = ["FAMILIES", "PANICS", "Family", "Reading", "TreeMeter"]
+__all__ = ["FAMILIES", "HISTOGRAMS", "PANICS", "Family", "Reading", "TreeMeter"]
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -84,7 +84,14 @@ FAMILIES: Final = (
         "Answers given without an optional step that failed.",
     ),
     Family(
-        "wf_worker_jobs_handled_total", ("type", "outcome"), "Jobs by type and what became of them."
+        "wf_worker_jobs_handled_total",
+        ("type", "outcome"),
+        "Jobs by type and outcome: success, fail, bpmn_error, incident or poison.",
+    ),
+    Family(
+        "supervision_jobs_put_back_total",
+        ("type", "why"),
+        "Jobs that were given back, or lost, without having been handled to an end.",
     ),
     Family(
         "wf_worker_idempotency_cache_hits_total",
@@ -98,6 +105,10 @@ FAMILIES: Final = (
         False,
     ),
 )
+HISTOGRAMS: Final = (
+    Family("wf_worker_job_duration_seconds", ("type",), "How long handlers of jobs took."),
+)
+"""Those that are counts by size; OpenTelemetry has an instrument of its own for them."""
 _COUNTERS: Final = frozenset(family.name for family in FAMILIES if family.counter)
 
 Labels = tuple[str, ...]
@@ -152,7 +163,7 @@ class TreeMeter:
                 continue
             self._past.add(zero, (self.name, path), 0)
             self._past.add(PANICS, (_type(path),), 0)
-        tree.on_forgotten = self._forgotten
+        tree.on_forgotten.append(self._forgotten)
         self._untap = tree.events.tap(self._happened)
 
     def read(self) -> Reading:
@@ -198,7 +209,7 @@ class TreeMeter:
             self._past.add("supervision_supervisor_gave_up_total", labels, 1)
         elif isinstance(event, TreeStopped):
             self._untap()
-            self._tree.on_forgotten = None
+            self._tree.on_forgotten.remove(self._forgotten)
             if self._ended is not None:
                 self._ended(self)
 

@@ -25,6 +25,8 @@ from supervision.errors import (
 )
 from supervision.events import Changed, StopReport
 from supervision.member import BY_ITSELF, Member
+from supervision.report import walk
+from supervision.restart import Budget
 from supervision.slot import Slot
 from supervision.specs import Spec, Worker, check_child, check_makeable
 from supervision.states import Phase, State
@@ -123,9 +125,10 @@ class Pool(View):
                 raise IllegalTransition(member.path, member.state, "running", "It needs no start.")
         await self._try_start(branch, members, discard=False)
 
-    async def stop(self, path: str) -> None:
+    async def stop(self, path: str, *, drain: bool = False) -> None:
         """Stop it in order and wait; nothing starts it again by itself. Of a stopped one, nothing happens.
 
+        With `drain` it takes no more messages and handles those that are queued first, within its stop deadline.
         A child added at run time is forgotten as well if it is temporary or its supervisor is dynamic.
 
         Raises:
@@ -136,6 +139,9 @@ class Pool(View):
             await self._until_down(self._members(path))  # it stops with all the others already
             return
         branch, members = self._targets(path, "stop")
+        for replica in (each for member in members for each in walk(member)):
+            if isinstance(replica, Replica):
+                replica.drains = drain
         for member in reversed(members):
             self._let_go(branch, member, doomed=branch.forgets(member))
         await self._until_down(members)
@@ -243,6 +249,15 @@ class Pool(View):
                 member.become(State.DISABLED)
                 member.retire("disabled")
                 self._tree.emit(Changed, member.path, what="was disabled")
+
+    def reset(self, path: str) -> None:
+        """Forget its failures so far: its limit, and the one of a supervisor, count from none again. Changes no state."""
+        _, members = self._targets(path, "reset")
+        for member in members:
+            member.failures = 0
+            if isinstance(member, Branch):
+                member.budget = Budget(member.spec.intensity, member.spec.period)
+            self._tree.emit(Changed, member.path, what="has its failures forgotten")
 
     async def enable(self, path: str) -> None:
         """Undo `disable`, and start it.

@@ -19,7 +19,7 @@ import attrs
 from actors.options import OptionError
 from supervision.specs import Spec, Supervisor, Worker
 
-__all__ = ["GROUPS", "PREFIX", "Option", "changed", "fields", "options"]
+__all__ = ["GROUPS", "PREFIX", "Option", "changed", "every", "fields", "options"]
 
 GROUPS: Final[dict[str, type[Worker | Supervisor]]] = {
     "workers": Worker,
@@ -182,12 +182,18 @@ def _scalar(hint: Any) -> tuple[type, bool]:
 
 def changed(spec: Spec) -> dict[str, object]:
     """The options of `spec` that differ from their default, by dotted name."""
+    return {option.name: value for option, value in _valued(spec) if value != option.default}
+
+
+def every(spec: Spec) -> dict[str, object]:
+    """All options of `spec`, by dotted name."""
+    return {option.name: value for option, value in _valued(spec)}
+
+
+def _valued(spec: Spec) -> Iterator[tuple[Option, object]]:
     group = "workers" if isinstance(spec, Worker) else "supervisors"
-    out: dict[str, object] = {}
     for path, option in fields(group).items():
         value: Any = spec
         for part in path:
             value = getattr(value, part)
-        if value != option.default:
-            out[option.name] = value
-    return out
+        yield option, value

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import trio
 
@@ -44,6 +44,11 @@ class Hand:
         self._stop_timeout = stop_timeout
         self._pool: Pool | None = None
         self._names: list[str] = []
+
+    @property
+    def insisted(self) -> bool:
+        """True once a second signal has come."""
+        return len(self._names) > 1
 
     def take(self, pool: Pool) -> None:
         """From now on there is something to stop."""
@@ -126,18 +131,22 @@ class Guard:
             if self.pool is not None:
                 infos = self.pool.workers()
                 stuck = [info.path for info in infos if info.state == State.RUNNING]
+            after = f", {self._seconds:g} s after" if self._seconds else " at"
             say(
-                f"exiting hard, {self._seconds:g} s after the stop deadline; still running:"
+                f"exiting hard{after} the stop deadline; still running:"
                 f" {', '.join(stuck) or 'nothing'}{_blocker()}"
             )
         finally:
             os._exit(1)
 
 
+_OURS: Final = ("trio", "actors", "supervision")
+
+
 def _blocker() -> str:
-    """Where the main thread is, if that is not Trio waiting for something to happen."""
+    """Where the main thread is, if that is not Trio waiting for something to happen, or this library in passing."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    if frame is None or "trio" in frame.f_globals.get("__name__", "").partition(".")[0]:
+    if frame is None or frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         return ""
     code = frame.f_code
     where = f"{code.co_qualname} ({Path(code.co_filename).name}:{frame.f_lineno})"

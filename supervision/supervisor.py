@@ -7,6 +7,7 @@ done. So `serve` ends only when no task of the tree is left, whatever ends it.
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -14,7 +15,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 
@@ -27,12 +28,19 @@ from supervision.specs import Start, Supervisor, check_makeable, check_root
 from supervision.telemetry import Telemetry, install as instrument
 from supervision.tree import Tree
 
+if TYPE_CHECKING:
+    from supervision.observer.host import Host
+
 __all__ = ["Listener", "running", "serve"]
+
+logger: Final = logging.getLogger("supervision")
 
 Listener = Callable[[Event], object]
 """A sync or async function of one event. It gets its own bounded queue and task."""
 
 LISTENER_BUFFER: Final = 1024
+OBSERVER_GRACE: Final = 3.0
+"""Seconds that viewers get to take leave when the tree has ended."""
 LISTENER_GRACE: Final = 1.0
 """Seconds that listeners which still make progress get for what is queued at the end."""
 
@@ -49,6 +57,7 @@ async def serve(
     services: Any = None,
     signals: bool | None = None,
     random: Random | None = None,
+    observer: Any = None,
     task_status: trio.TaskStatus[Pool] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run `tree` until it is done, is asked to stop, or fails. Synopsis::
@@ -68,10 +77,13 @@ async def serve(
         services: a `svcs.Registry` from which constructors of workers get their parameters.
         signals: stop on SIGTERM and SIGINT, cancel on the second; by default if this is the main task of the run.
         random: source of jitter, for tests.
+        observer: where the tree can be seen from outside: an address such as `"127.0.0.1:8023"`, `":0"` or `"unix:/run/app.sock"`, or
+            an `Observer` with more options. It serves the page, the API, the probes and `/metrics`.
 
     Cancelling it from outside is turned into the same ordered stop.
 
     Raises:
+        ObserverUnavailable: the observer cannot have its address; nothing was started.
         TreeFailed: the root gave up. Its cause is a group of the last failures.
         StartFailed: with `start="strict"`.
         BaseException: what a worker raised that is not an `Exception` (KeyboardInterrupt, SystemExit), unchanged.
@@ -97,6 +109,7 @@ async def serve(
         install(live, services)
     instrument(live, telemetry)
     pool = Pool(live)
+    host = await _open_observer(pool, observer)
     try:
         async with trio.open_nursery() as outside:
             outside.start_soon(_notice_cancellation, live)
@@ -109,6 +122,7 @@ async def serve(
                     queues = [_Listening(live, fn) for fn in listeners]
                     for queue in queues:
                         live.spawn(queue.run, f"a listener of {tree.name}")
+                    seen = await nursery.start(_seen, live, host) if host is not None else None
                     live.root.start()
                     if wait_ready:
                         await _through_interrupts(live, live.ready)
@@ -117,10 +131,13 @@ async def serve(
                     await _through_interrupts(live, live.done)
                     live.events.close()
                     await _finish_listening(queues)
+                    await _end_observer(seen)
                     nursery.cancel_scope.cancel(reason="the tree has ended")
             outside.cancel_scope.cancel(reason="the tree has ended")
     finally:
         live.done.set()  # also if the library itself has failed: nobody may wait for this tree for ever
+        if host is not None:
+            host.close()
         error = live.failure if live.fatal is None else live.fatal
         if error is not None:
             raise error
@@ -149,6 +166,50 @@ async def running(tree: Supervisor, **options: Any) -> AsyncGenerator[Pool]:
     else:
         return
     raise alone from alone.__cause__
+
+
+async def _open_observer(pool: Pool, observer: object) -> Host | None:
+    if observer is None or observer is False:
+        return None
+    from supervision.observer.host import open_host
+    from supervision.observer.spec import observer_of
+
+    return await open_host(pool, observer_of(observer))
+
+
+async def _seen(
+    tree: Tree, host: Host, *, task_status: trio.TaskStatus[Pool] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Keep the observer alive, whatever happens in it: the tree that it shows must not hear of it."""
+    try:
+        async with running(
+            host.tree(), stop_timeout=OBSERVER_GRACE, signals=False, telemetry=False
+        ) as seen:
+            task_status.started(seen)
+            await seen.wait_stopped()
+    except trio.Cancelled:
+        raise
+    except Exception:
+        logger.exception("the observer of %s has ended; the tree goes on", tree.root.name)
+    except BaseException as fatal:  # Ctrl-C, an exit: as from a run, and in order
+        if _is_cancelled(fatal):
+            raise
+        tree.abort(fatal)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """True of a cancellation, also if nurseries have put it into groups."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(map(_is_cancelled, group.exceptions))
+    return isinstance(error, trio.Cancelled)
+
+
+async def _end_observer(seen: Pool | None) -> None:
+    if seen is not None:
+        seen.request_stop("the tree has ended")
+        with trio.move_on_after(OBSERVER_GRACE):
+            await seen.wait_stopped()
 
 
 async def _notice_cancellation(tree: Tree) -> None:

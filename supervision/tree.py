@@ -66,7 +66,10 @@ class Tree(Commons):
             random = Random() if simulation is None else simulation.random()
         super().__init__(strict=strict, random=random)
         self.services: Any = None
-        self.on_forgotten: Callable[[Member], None] | None = None
+        self.on_forgotten: list[Callable[[Member], None]] = []
+        """Called with each child that has just been forgotten, by those who count."""
+        self.seen_at: tuple[str, ...] = ()
+        """Where its observer can be reached."""
         self.why: str | None = None
         self.fatal: BaseException | None = None
         self.failure: TreeFailed | StartFailed | None = None
@@ -169,8 +172,8 @@ class Tree(Commons):
         self._by_name = None
         if forgotten is not None:
             forgotten.wake()
-            if self.on_forgotten is not None:
-                self.on_forgotten(forgotten)
+            for tell in self.on_forgotten:
+                tell(forgotten)
 
     def locate(self, name: str) -> tuple[Branch, Slot | None, Member | None]:
         """What a path or a bare name stands for: a supervisor's slot, and the replica if the path names one.

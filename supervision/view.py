@@ -97,6 +97,11 @@ class View:
         }
 
     @property
+    def seen_at(self) -> tuple[str, ...]:
+        """Where its observer can be reached, such as `http://127.0.0.1:8023` and `unix:/run/app.sock`; empty without one."""
+        return self._tree.seen_at
+
+    @property
     def stop_report(self) -> StopReport | None:
         """How the stop of the tree went; None while it runs."""
         return self._tree.report

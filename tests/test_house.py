@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 
 FLOORS: dict[str, list[list[str]]] = {
     "actors": [
-        ["errors", "letters", "options", "records"],
+        ["durations", "errors", "letters", "options", "records"],
         ["mailbox_spec"],
         ["events", "clock"],
         ["deadletters", "impairment"],
@@ -48,11 +48,12 @@ FLOORS: dict[str, list[list[str]]] = {
         ["metrics", "report", "services", "tracing"],
         ["board", "health"],
         ["telemetry"],
-        ["view"],
+        ["otlp", "view"],
         ["pool"],
-        ["signals", "supervisor"],
-        ["checklist"],
         ["observer/"],
+        ["notify", "signals", "supervisor"],
+        ["checklist/"],
+        ["cli/"],
         ["testing/"],
         ["pytest_plugin"],
         ["__init__"],

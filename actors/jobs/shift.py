@@ -54,6 +54,16 @@ if TYPE_CHECKING:
 __all__ = ["Shift"]
 
 HANDLED: Final = "wf_worker_jobs_handled_total"
+PUT_BACK: Final = "supervision_jobs_put_back_total"
+DURATION: Final = "wf_worker_job_duration_seconds"
+_OUTCOMES: Final = {
+    "completed": "success",
+    "failed": "fail",
+    "errored": "bpmn_error",
+    "incident": "incident",
+    "poisoned": "poison",
+}
+"""What counts as handled, and as what. Whatever else becomes of a claim, the job is still to be done, by somebody else perhaps."""
 _LAST_WORDS: Final = 2.0
 """Seconds for giving back what a cancelled run still held."""
 _ENGINE_DOWN: Final = Backoff(initial=0.1, factor=2.0, maximum=5.0, jitter=0.2)
@@ -81,6 +91,10 @@ class Shift:
 
     async def work(self) -> None:
         """Until a stop is asked for and all is settled."""
+        things = self.ctx.mailbox.office.shared
+        things["engine", f"{self.engine.name} {id(self.engine):x}"] = (
+            self.engine
+        )  # for whoever looks
         unlisten = self.engine.listen(self.spec.type, self._work_came)
         try:
             with self.ctx.busy():  # a stop is ours to carry out
@@ -251,6 +265,7 @@ class Shift:
 
     async def _handle(self, slot: Slot) -> None:
         job, spec = slot.job, self.spec
+        began = trio.current_time()
         outcome: Outcome | None = None
         try:
             with trio.CancelScope(deadline=slot.until) as slot.scope:
@@ -270,6 +285,9 @@ class Shift:
             self.stopping = True  # more than this run is about to end: nothing else is begun
             raise
         finally:
+            if outcome is not None:
+                took = trio.current_time() - began
+                self.ctx.mailbox.office.took(DURATION, spec.type, seconds=took)
             slot.scope = None
             self.book.running -= 1
             self._ended(slot, outcome)
@@ -428,7 +446,9 @@ class Shift:
             events.seq += 1
 
     def _tally(self, word: str) -> None:
-        counts, key = self.ctx.mailbox.office.counts, (HANDLED, self.spec.type, word)
+        outcome = _OUTCOMES.get(word)
+        key = (HANDLED, self.spec.type, outcome) if outcome else (PUT_BACK, self.spec.type, word)
+        counts = self.ctx.mailbox.office.counts
         counts[key] = counts.get(key, 0) + 1
 
     def _emit(self, event: Any, **fields: Any) -> None:

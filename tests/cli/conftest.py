@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,12 @@ def app(tmp_path: Path, monkeypatch) -> Path:
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
     for name in ("app", "other"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    for name in ("CONFIG", "TREE", "SERVICES", "STOP_TIMEOUT", "START", "KILL_AFTER", "LOG_LEVEL"):
-        monkeypatch.delenv(f"TREEWARDEN_{name}", raising=False)
-    yield tmp_path
+    for name in list(os.environ):
+        if name.startswith("TREEWARDEN_") or name in ("NOTIFY_SOCKET", "WATCHDOG_USEC"):
+            monkeypatch.delenv(name)
+    # Control sockets go where no other test looks; the path of one has to be short.
+    with tempfile.TemporaryDirectory(prefix="tw-") as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        yield tmp_path
     for name in ("app", "other"):
         sys.modules.pop(name, None)

@@ -5,8 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import trio
+
+from actors import Actor, Context
+from supervision import Pool, RestartPolicy, Supervisor, Worker, supervisor
+from supervision.__main__ import main
+from supervision.observer import Observer
 
 ROOT = Path(__file__).parent.parent.parent
 LONGEST = 60
@@ -164,3 +173,55 @@ def start(where: Path, *args: str, **extra: str) -> subprocess.Popen[str]:
     assert child.stdout is not None
     assert child.stdout.readline() == "running\n"
     return child
+
+
+class Work(Actor):
+    """Handles texts; `fail` makes it fail, `hang` keeps it busy."""
+
+    async def handle(self, message: object) -> None:
+        if message == "fail":
+            raise ValueError("out of paper")
+        if message == "hang":
+            await trio.sleep_forever()
+
+
+async def idle(ctx: Context) -> None:
+    """Waits for the stop."""
+    await ctx.sleep(float("inf"))
+
+
+def shop() -> Supervisor:
+    """A tree for the commands that ask a running one."""
+    once = RestartPolicy(max_restarts=1, initial_backoff=0)
+    return Supervisor(
+        "shop",
+        [
+            Worker("work", Work, replicas=2, restart=once, on_failed="hold", shutdown=0),
+            Supervisor("mail", [Worker("smtp", idle), Worker("spare", idle, enabled=False)]),
+        ],
+    )
+
+
+@asynccontextmanager
+async def served(
+    tree: Supervisor, where: str, *, wait_ready: bool = True, **options: Any
+) -> AsyncIterator[Pool]:
+    """`tree` with an observer at `where`, as the program that is asked."""
+    seen = Observer(where, **{"actions": True, **options})
+    with trio.fail_after(LONGEST):
+        async with supervisor.running(
+            tree, observer=seen, log=False, wait_ready=wait_ready
+        ) as pool:
+            yield pool
+
+
+async def ask(*args: str) -> int:
+    """Run a command beside the tree and return its exit code; what it says goes where the test reads it."""
+
+    def command_line() -> int:
+        try:
+            return main(args)
+        except SystemExit as end:
+            return int(end.code or 0)
+
+    return await trio.to_thread.run_sync(command_line)

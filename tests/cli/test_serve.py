@@ -80,7 +80,7 @@ def test_the_first_signal_stops_in_order(app, number: signal.Signals) -> None:
 
 
 def test_the_second_signal_cancels(app) -> None:
-    """Work in hand that the first signal waits for is cancelled by the second, and both speak."""
+    """Work in hand that the first signal waits for is cancelled by the second: both speak, and the exit code is 130."""
     child = start(
         app,
         "serve",
@@ -97,7 +97,7 @@ def test_the_second_signal_cancels(app) -> None:
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=LONGEST)
 
-    assert child.returncode == 0
+    assert child.returncode == 130
     assert "treewarden: SIGINT again: cancelling whatever still runs\n" in err
 
 

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from supervision.__main__ import main
+from supervision.cli.parser import commands
+from supervision.cli.words import EXIT_CODES, variable
 
 
 def said(capfd, *args: str) -> tuple[int, str, str]:
@@ -154,10 +156,19 @@ def test_a_broken_module_is_one_sentence(app, capfd) -> None:
         (["serve", "app:tree", "--stop-timeout", "-1"], "not a number of seconds, 0 or more"),
         (["serve", "app:tree", "--stop-timeout", "nan"], "not a number of seconds, 0 or more"),
         (["serve", "app:tree", "--kill-after", "inf"], "leave it out"),
-        (["serve", "app:tree", "--start", "strickt"], "none of restart, strict"),
+        (["serve", "app:tree", "--start", "strickt"], "Did you mean 'strict'?"),
         (["serve", "app:tree", "--log-level", "loud"], "none of debug, info, warning, error"),
         (["serve", "app:tree", "--wat"], "unrecognized arguments: --wat"),
-        (["dance", "app:tree"], "invalid choice: 'dance'"),
+        (["serve", "app:tree", "--stop-timout", "3"], "Did you mean '--stop-timeout'?"),
+        (["serve", "app:tree", "--stop", "3"], "unrecognized arguments: --stop 3"),
+        (["status", "--jsn"], "Did you mean '--json'?"),
+        (["xyzzy", "app:tree"], "invalid choice: 'xyzzy'. One of: serve, check"),
+        (["restrat", "work"], "Did you mean 'restart'?"),
+        (["jobs", "puase", "charge"], "Did you mean 'pause'?"),
+        (["health", "life"], "Did you mean 'live'?"),
+        (["scale", "work", "many"], "'many' is no number of replicas"),
+        (["check", "app:tree", "--fail-on", "eror"], "Did you mean 'error'?"),
+        (["check", "app:tree", "--ignore", "TW999"], "there is no finding 'TW999'"),
         (["check"], "say which tree: MODULE:TREE"),
         ([], "usage: treewarden"),
     ],
@@ -188,3 +199,25 @@ def test_help_names_every_variable(app, capfd) -> None:
     assert code == 0
     for name in ("TREE", "CONFIG", "SERVICES", "STOP_TIMEOUT", "START", "KILL_AFTER", "LOG_LEVEL"):
         assert f"[TREEWARDEN_{name}]" in out
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_flag_has_a_variable(name: str) -> None:
+    """Each flag of each command names its variable, but for help, and -v, which is for the moment."""
+    for action in commands()[name]._actions:
+        if action.option_strings and action.dest not in ("help", "verbose"):
+            assert f"[{variable(action.option_strings[-1])}]" in action.help
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_says_what_it_does(name: str) -> None:
+    """Each command has a description of its own, and ends well when asked for help."""
+    assert commands()[name].description.endswith(".")
+
+
+def test_the_exit_codes_are_in_the_help(capfd) -> None:
+    """`--help` lists them all."""
+    code, out, _ = said(capfd, "--help")
+
+    assert code == 0
+    assert [text for text in EXIT_CODES.values() if text not in out] == []

@@ -53,7 +53,13 @@ def test_the_map_shows_every_file_on_its_floor(package: str) -> None:
 
 @pytest.mark.parametrize(
     "room",
-    ["actors.resilience", "actors.jobs", "actors.jobs.postgres", "actors.jobs.sqlite"],
+    [
+        "actors.resilience",
+        "actors.jobs",
+        "actors.jobs.postgres",
+        "actors.jobs.sqlite",
+        "supervision.observer",
+    ],
 )
 def test_the_map_shows_every_file_of_a_room(room: str) -> None:
     """A room that has a table of its own on the map shows the files that there are, lower ones first."""

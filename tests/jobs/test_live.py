@@ -120,7 +120,7 @@ async def test_what_is_counted(tmp_path, meters):
             values = meters[0].read().values
 
     assert values["wf_worker_jobs_handled_total"] == {
-        ("a", "completed"): 2,
+        ("a", "success"): 2,
         ("a", "incident"): 1,
     }
     assert values["wf_worker_idempotency_cache_hits_total"] == {("w0",): 2}

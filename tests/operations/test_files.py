@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from supervision.metrics import FAMILIES
+from supervision.metrics import FAMILIES, HISTOGRAMS
 
 FOLDER = Path(__file__).parent.parent.parent / "docs" / "operations"
 ALERTS = (FOLDER / "alerts.yml").read_text("utf-8")
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text("utf-8"))
 QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
-LABELS = {family.name: set(family.labels) for family in FAMILIES}
+LABELS = {family.name: set(family.labels) for family in (*FAMILIES, *HISTOGRAMS)}
 NAME = re.compile(r"\b((?:wf_worker|supervision)_\w+?)(_bucket)?\b(?:\{([^}]*)\})?")
 
 
