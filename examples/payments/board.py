@@ -1,0 +1,75 @@
+"""The board: what the processes tell and what happens to them, kept for the screen, the chaos and the report."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import trio
+
+from examples.payments.books import Numbers
+
+__all__ = ["Board", "Line"]
+
+
+@attrs.frozen
+class Line:
+    """One thing that happened."""
+
+    time: float
+    who: str
+    text: str
+    bad: bool
+
+
+@attrs.define
+class Board:
+    """Filled by `Program` and by the demo's own tree, read by everybody."""
+
+    numbers: Numbers = attrs.field(factory=Numbers)
+    orders: int = 0
+    """How many there are to come, as far as is known."""
+    port: int = 0
+    """Of the provider; 0 until it was there for the first time."""
+    pids: dict[str, int] = attrs.field(factory=dict)
+    """Of the processes that live, by the path of their workers."""
+    rows: dict[str, list[dict[str, Any]]] = attrs.field(factory=dict)
+    """The workers inside of each process, as it last told."""
+    breakers: dict[str, dict[str, str]] = attrs.field(factory=dict)
+    lines: deque[Line] = attrs.field(factory=lambda: deque(maxlen=100))
+    counts: Counter[str] = attrs.field(factory=Counter)
+    stopped_by: str = ""
+    """Who or what asked the demonstration to stop."""
+    say: Callable[[Line], object] | None = None
+
+    def began(self, path: str, pid: int) -> None:
+        """A process was started."""
+        self.pids[path] = pid
+
+    def ended(self, path: str) -> None:
+        """It is gone."""
+        self.pids.pop(path, None)
+        self.rows.pop(path, None)
+        self.breakers.pop(path, None)
+
+    def heard(self, path: str, message: dict[str, Any]) -> None:
+        """It told something."""
+        if "port" in message:
+            self.port = message["port"]
+        if "rows" in message:
+            self.rows[path] = message["rows"]
+            self.breakers[path] = message["breakers"]
+        if "kind" in message:
+            self.counts[message["kind"]] += 1
+        if "happened" in message:
+            self.happened(path, message["happened"])
+
+    def happened(self, path: str, text: str) -> None:
+        """Something to show."""
+        who = path.partition("/")[2].removesuffix("/0") if path.count("/") > 1 else path
+        line = Line(trio.current_time(), who, text, bad=" failed" in text or "kill" in text)
+        self.lines.append(line)
+        if self.say is not None:
+            self.say(line)
