@@ -164,13 +164,14 @@ def verdict(console: Console, ending: Ending, board: Board) -> int:
             f"stopped in {stop.seconds:.2f} s, in order: {len(stop.orderly)} workers{forced}"
         )
     if ending.failure is not None:
-        console.print(str(ending.failure), style="red")
+        console.print(str(ending.failure), style="red", soft_wrap=True)
         return 1
     charged, orders = len(proof.evidence.charges), len(proof.evidence.ordered)
     if proof.holds:
         console.print(
             f"The proof holds: {orders:,} orders, {charged:,} of them charged, each exactly once; nothing is open.",
             style="bold green",
+            soft_wrap=True,
         )
         return 0
     if proof.sound and board.stopped_by in EXIT_CODES:
@@ -178,6 +179,7 @@ def verdict(console: Console, ending: Ending, board: Board) -> int:
             f"{board.stopped_by} came first. The proof is partial, and sound: of {charged:,} charges"
             " none is double, wrong or unasked for.",
             style="bold yellow",
+            soft_wrap=True,
         )
         return EXIT_CODES[board.stopped_by]
     console.print("The proof does not hold.", style="bold red")

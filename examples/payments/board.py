@@ -68,8 +68,9 @@ class Board:
 
     def happened(self, path: str, text: str) -> None:
         """Something to show."""
-        who = path.partition("/")[2].removesuffix("/0") if path.count("/") > 1 else path
-        line = Line(trio.current_time(), who, text, bad=" failed" in text or "kill" in text)
+        _, name, number = (*path.split("/"), "", "")[:3]
+        who = f"office {number}" if name == "office" else name or "demo"
+        line = Line(trio.current_time(), who, text, bad="fail" in text or "kill" in text)
         self.lines.append(line)
         if self.say is not None:
             self.say(line)

@@ -118,7 +118,10 @@ class Demo:
             self.board.happened(event.path, f"failed: {event.error}")
         elif isinstance(event, StopRequested) and event.path == "demo":
             self.board.stopped_by = event.why
-            self.board.happened(event.path, event.sentence())
+            self.board.happened(
+                event.path,
+                f"is asked to stop ({event.why}): what is in work is finished, a second signal does not wait for it",
+            )
 
 
 def _batches(lines: Iterator[Line], size: int) -> Iterator[list[Line]]:

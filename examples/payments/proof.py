@@ -55,8 +55,8 @@ class Evidence:
     """In our books: the orders without a booking, and the state and code, or reason, of their jobs."""
     poison: dict[str, str]
     """In our books: what was set aside, and why."""
-    reconciled: int
-    """Lines of the provider's statement that were found in our books."""
+    reconciled: set[str]
+    """The charges of the provider's statement, as we have it, that were found in our books."""
 
 
 @attrs.frozen(kw_only=True)
@@ -128,7 +128,9 @@ def prove(found: Evidence) -> Proof:
         "declined, and the process was not told": _rest(ordered, "declined", over),
         "malformed, and not set aside": _rest(ordered, "malformed", over),
         "too large, and not held for a person": _rest(ordered, "held", over),
-        "not found in the provider's statement": ["?"] * (len(found.bookings) - found.reconciled),
+        "not found in the provider's statement": [
+            row[1] for row in found.bookings if row[0] not in found.reconciled
+        ],
     }  # fmt: skip
     return Proof(evidence=found, wrong=_some(wrong), missing=_some(missing))
 
@@ -228,13 +230,19 @@ def read_faults(path: Path) -> dict[str, int]:
         )
 
 
-def _read_books(db: Any) -> tuple[list[tuple[str, str, str, Decimal]], list[tuple[str, str]], int]:
+def _read_books(
+    db: Any,
+) -> tuple[list[tuple[str, str, str, Decimal]], list[tuple[str, str]], set[str]]:
     bookings = db.execute("SELECT charge, ref, currency, amount FROM bookings").fetchall()
     unbooked = db.execute(
         "SELECT ref, job FROM orders WHERE NOT EXISTS (SELECT 1 FROM bookings WHERE bookings.ref = orders.ref)"
     ).fetchall()
-    (reconciled,) = db.execute("SELECT count(*) FROM statement WHERE booked = 1").fetchone()
-    return [_money(row) for row in bookings], [(row[0], row[1]) for row in unbooked], reconciled
+    reconciled = db.execute("SELECT charge FROM statement WHERE booked = 1").fetchall()
+    return (
+        [_money(row) for row in bookings],
+        [(row[0], row[1]) for row in unbooked],
+        {row[0] for row in reconciled},
+    )
 
 
 def _money(row: Any) -> tuple[str, str, str, Decimal]:

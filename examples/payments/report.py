@@ -115,9 +115,13 @@ def _kind(reason: str) -> str:
 def _problems(proof: Proof) -> RenderableType:
     lines = [
         Text(
-            f"{what}: {len(refs)} ({', '.join(refs[:5])}{', ...' if len(refs) > 5 else ''})", style
+            f"{name}{what}: {len(refs)} ({', '.join(refs[:3])}{', ...' if len(refs) > 3 else ''})",
+            style,
         )
-        for problems, style in ((proof.wrong, "bold red"), (proof.missing, "yellow"))
+        for name, problems, style in (
+            ("", proof.wrong, "bold red"),
+            ("to come: ", proof.missing, "yellow"),
+        )
         for what, refs in problems.items()
     ]
     return Group(*lines)
