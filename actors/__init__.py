@@ -31,6 +31,7 @@ from actors.errors import (
 
 # What is reported.
 from actors.events import Event, Gap, Stream, StreamStatistics, Subscription
+from actors.impairment import RunDegraded, RunRestored
 
 # The queue and its options.
 from actors.mailbox import Mailbox
@@ -78,6 +79,8 @@ __all__ = [
     "Reminder",
     "Router",
     "Routing",
+    "RunDegraded",
+    "RunRestored",
     "SendError",
     "Stream",
     "StreamStatistics",

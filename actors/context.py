@@ -12,6 +12,7 @@ from typing import Protocol
 import outcome
 import trio
 
+from actors.impairment import RunDegraded, RunRestored
 from actors.letters import NOTHING
 from actors.mailbox import Mailbox
 from actors.ref import ActorRef, Answer, Ask, Ref
@@ -97,6 +98,7 @@ class Context:
         "cleaning",
         "deferred",
         "draining",
+        "faults",
         "host",
         "mailbox",
         "name",
@@ -127,6 +129,7 @@ class Context:
         self.beat_at: float | None = None
         self.cleaning: trio.CancelScope | None = None
         self.deferred: list[Ask] | None = None
+        self.faults: dict[str, str] | None = None
         self._asked: Ask | None = None
         self._idle: set[trio.lowlevel.Task] | None = None
         self._reminders: list[Reminder] | None = None
@@ -140,6 +143,24 @@ class Context:
     def heartbeat(self) -> None:
         """Say that this run makes progress. Needed at least every `watchdog` seconds, if the spec has one; a message that an `Actor` takes counts too."""
         self.beat_at = trio.current_time()
+
+    def degraded(self, what: str, why: str) -> None:
+        """Say that this run cannot do its work and goes on trying: it is not ready, and `why` is shown, until `restored(what)`.
+
+        For what ends by itself and needs no restart, such as a server that is down. Saying it again only changes `why`.
+        """
+        if self.faults is None:
+            self.faults = {}
+        new = what not in self.faults
+        self.faults[what] = why
+        if new:
+            emit = self.mailbox.office.events.emit
+            emit(RunDegraded, self.path, self.run, what=what, why=why)
+
+    def restored(self, what: str) -> None:
+        """Say that `what` is no longer wrong. Nothing happens if it was not."""
+        if self.faults and self.faults.pop(what, None) is not None:
+            self.mailbox.office.events.emit(RunRestored, self.path, self.run, what=what)
 
     def busy(self) -> Busy:
         """`with ctx.busy():` marks work in hand: a stop lets the block finish, until the stop deadline."""

@@ -22,6 +22,7 @@ __all__ = [
     "BreakerOpen",
     "BulkheadFull",
     "DeadlineExceeded",
+    "EngineUnreachable",
     "FailWithRetry",
     "IncidentError",
     "KeyBusy",
@@ -369,6 +370,30 @@ class SchemaTooNew(ActorError):
         self.where = where
         self.found = found
         self.known = known
+
+
+class EngineUnreachable(ActorError, ConnectionError):
+    """The database of an engine cannot be reached, or the connection was lost; `unsure` tells which.
+
+    A job worker goes on asking by itself. Whoever called the engine tries again later; if it is unsure, what was asked for may
+    have been done, and only what may happen twice, or has a `unique` text, is safe to be asked for again.
+    """
+
+    def __init__(self, where: str, reason: str, *, unsure: bool = False) -> None:
+        if unsure:
+            text = (
+                f"the connection to {where} was lost ({reason}): what was being done then may or may not"
+                " be done. The next call connects again."
+            )
+        else:
+            text = (
+                f"{where} cannot be reached ({reason}): nothing was done. Check that the server runs there, takes"
+                " connections, and has this database and user. The next call tries again."
+            )
+        super().__init__(text)
+        self.where = where
+        self.reason = reason
+        self.unsure = unsure
 
 
 class KeyBusy(Rejected):

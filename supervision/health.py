@@ -7,6 +7,7 @@ stay green after the tree has changed. Liveness depends on nothing outside the t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 from actors.errors import shown
 from actors.records import Record, record
@@ -15,6 +16,9 @@ from supervision.child import Replica
 from supervision.member import Member
 from supervision.states import Phase, State
 from supervision.tree import Tree
+
+if TYPE_CHECKING:
+    from actors.resilience.degradation import FeatureState
 
 __all__ = ["Health", "health"]
 
@@ -26,18 +30,24 @@ class Health(Record):
     live: bool
     """False if a replica or a supervisor has failed for good, or the tree has, or a failed run will not end: restart the process."""
     ready: bool
-    """True while all that should run is ready and nothing is stopping."""
+    """True while all that should run is ready, none of it says that it cannot work, and nothing is stopping."""
     started: bool
     """True from the first complete start on, for ever."""
     problems: tuple[str, ...] = ()
     """Why it is not live, one sentence each: `worker NAME (replica N) failed: REASON`."""
     waiting_for: tuple[str, ...] = ()
     """Paths of what should run and is not ready."""
+    degraded: tuple[str, ...] = ()
+    """What does not work as it should, one sentence each. Of a worker (`ctx.degraded`), it is not ready meanwhile; of an
+    optional feature (`degrade`), nothing waits for it."""
 
     def __str__(self) -> str:
         if self.problems:
             return "; ".join(self.problems)
-        return "ok" if self.ready else f"not ready: {', '.join(self.waiting_for) or 'stopping'}"
+        if self.ready:
+            return "; ".join(self.degraded) or "ok"
+        why = f" ({'; '.join(self.degraded)})" if self.degraded else ""
+        return f"not ready: {', '.join(self.waiting_for) or 'stopping'}{why}"
 
 
 def health(tree: Tree) -> Health:
@@ -52,6 +62,7 @@ def health(tree: Tree) -> Health:
         started=tree.root.ready_at is not None,
         problems=tuple(problems),
         waiting_for=tuple(waiting),
+        degraded=(*_degraded(tree.root), *_features(tree)),
     )
 
 
@@ -75,8 +86,30 @@ def _due(member: Member) -> Iterator[Member]:
     if isinstance(member, Branch):
         for child in member.members():
             yield from _due(child)
-    elif not (member.state is State.RUNNING and member.phase is Phase.READY):
+    elif not (member.state is State.RUNNING and member.phase is Phase.READY) or _faults(member):
         yield member
+
+
+def _faults(member: Member) -> dict[str, str] | None:
+    """What its run says is wrong with itself."""
+    return member.ctx.faults if isinstance(member, Replica) and member.ctx is not None else None
+
+
+def _degraded(member: Member) -> Iterator[str]:
+    if isinstance(member, Branch):
+        for child in member.members():
+            yield from _degraded(child)
+        return
+    faults = _faults(member)
+    if faults and isinstance(member, Replica):
+        why = "; ".join(faults.values())
+        yield f"worker {member.name} (replica {member.number}) degraded: {why}"
+
+
+def _features(tree: Tree) -> Iterator[str]:
+    for (kind, name), state in tree.office.shared.items():
+        if kind == "feature" and cast("FeatureState", state).degraded:
+            yield f"feature {name} degraded"
 
 
 def _sentence(member: Member) -> str:

@@ -56,6 +56,8 @@ class WorkerInfo(Record):
     """When a restarting one will run again, in seconds of Trio's clock."""
     mailbox: MailboxStatistics
     """Its queue."""
+    degraded: tuple[str, ...] = ()
+    """Why its run cannot do its work, as it says itself with `ctx.degraded`; it is not ready meanwhile."""
 
 
 @record
@@ -133,6 +135,7 @@ def _info(member: Replica) -> WorkerInfo:
         since=member.since,
         next_restart=member.next_restart,
         mailbox=member.mailbox.statistics(),
+        degraded=tuple(((member.ctx and member.ctx.faults) or {}).values()),
     )
 
 

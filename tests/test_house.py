@@ -23,7 +23,7 @@ FLOORS: dict[str, list[list[str]]] = {
         ["errors", "letters", "options", "records"],
         ["mailbox_spec"],
         ["events", "clock"],
-        ["deadletters"],
+        ["deadletters", "impairment"],
         ["office"],
         ["mailbox"],
         ["ref", "timers"],

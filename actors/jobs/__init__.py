@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from actors.errors import (
         AmbiguousAttempt,
         BpmnError,
+        EngineUnreachable,
         FailWithRetry,
         IncidentError,
         KeyBusy,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     )
     from actors.jobs.periodic import Periodic
     from actors.jobs.poison import PoisonJob
+    from actors.jobs.postgres.engines import PostgresEngine, open_postgres
     from actors.jobs.signals import (
         EngineFailing,
         EngineRecovered,
@@ -76,6 +78,7 @@ _HOMES: Final = {
     "actors.errors": (
         "AmbiguousAttempt",
         "BpmnError",
+        "EngineUnreachable",
         "FailWithRetry",
         "IncidentError",
         "KeyBusy",
@@ -121,6 +124,7 @@ _HOMES: Final = {
     ),
     "actors.jobs.periodic": ("Periodic",),
     "actors.jobs.poison": ("PoisonJob",),
+    "actors.jobs.postgres.engines": ("PostgresEngine", "open_postgres"),
     "actors.jobs.signals": (
         "EngineFailing",
         "EngineRecovered",
@@ -148,6 +152,7 @@ __all__ = [
     "EngineFailing",
     "EngineRecovered",
     "EngineStatistics",
+    "EngineUnreachable",
     "Enqueued",
     "Errored",
     "Exchange",
@@ -182,6 +187,7 @@ __all__ = [
     "Periodic",
     "PoisonJob",
     "Poisoned",
+    "PostgresEngine",
     "PutBack",
     "ResultAtRisk",
     "ResultNotStored",
@@ -195,6 +201,7 @@ __all__ = [
     "Why",
     "decide",
     "job_worker",
+    "open_postgres",
     "open_sqlite",
 ]
 

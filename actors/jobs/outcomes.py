@@ -1,7 +1,7 @@
 """Outcomes: what becomes of a job, as a value.
 
 Floor: above job. Pure: an error, the job and the randomness of a wait in, an outcome out; engines carry outcomes out by
-`after`, which is the one table of what each does to the numbers of a job.
+`effect`, which is the one table of what each does to the numbers of a job, or by `after`, which applies it to a row.
 
 | the handler | retries | attempt | deliveries | then |
 |---|---|---|---|---|
@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
@@ -41,6 +41,7 @@ from actors.resilience.verdict import HandBack, RetryHere, judge, leaves, retry_
 
 __all__ = [
     "Completed",
+    "Effect",
     "Errored",
     "Failed",
     "Incident",
@@ -50,6 +51,7 @@ __all__ = [
     "State",
     "Why",
     "after",
+    "effect",
     "label",
     "outcome_of_error",
     "outcome_of_result",
@@ -219,37 +221,73 @@ def label(outcome: Outcome) -> str:
     return type(outcome).__name__.lower()
 
 
+class Effect(NamedTuple):
+    """What an outcome does to the numbers of a stored job, before they are known; None leaves a column as it is."""
+
+    state: State
+    retries: int | None = None
+    attempt: int = 0
+    """Is added."""
+    deliveries: int | None = 0
+    """Is added; None begins again at 0."""
+    snoozes: int = 0
+    """Is added."""
+    retry_in: float | None = None
+    """Seconds until it is due."""
+    result: str | None = None
+    error: str | None = None
+    error_code: str | None = None
+    finished: bool = False
+    poison: bool = False
+
+
+def effect(outcome: Outcome) -> Effect:
+    """The row of the table above for this outcome."""
+    if isinstance(outcome, Completed):
+        return Effect(State.COMPLETED, result=outcome.variables, finished=True)
+    if isinstance(outcome, Errored):
+        return Effect(
+            State.ERRORED,
+            result=outcome.variables,
+            error=outcome.message,
+            error_code=outcome.code,
+            finished=True,
+        )
+    reason = outcome.reason
+    if isinstance(outcome, Poisoned):
+        return Effect(State.INCIDENT, error=reason, poison=True)
+    if isinstance(outcome, Incident):
+        return Effect(State.INCIDENT, error=reason, deliveries=None)
+    if isinstance(outcome, Failed) and not outcome.retries:
+        return Effect(State.INCIDENT, error=reason, retries=0, deliveries=None)
+    state = State.SCHEDULED if outcome.retry_in > 0 else State.READY
+    wait = outcome.retry_in
+    if isinstance(outcome, Failed):
+        return Effect(state, error=reason, retries=outcome.retries, deliveries=None, retry_in=wait)
+    if outcome.why is Why.CRASHED:
+        return Effect(state, error=reason, retry_in=wait)
+    if outcome.why is Why.INTERRUPTED:
+        return Effect(state, error=reason, attempt=-1, deliveries=-1, retry_in=wait)
+    snoozes = int(outcome.why is Why.SNOOZED)
+    return Effect(state, error=reason, attempt=-1, deliveries=None, snoozes=snoozes, retry_in=wait)
+
+
 def after(outcome: Outcome, row: Mapping[str, Any], now: float) -> dict[str, Any]:
     """What an outcome changes in a stored job: the columns and their new values."""
-    if isinstance(outcome, Completed):
-        return {"state": State.COMPLETED, "result": outcome.variables, "finished_at": now}
-    if isinstance(outcome, Errored):
-        return {
-            "state": State.ERRORED,
-            "result": outcome.variables,
-            "error": outcome.message,
-            "error_code": outcome.code,
-            "finished_at": now,
-        }
-    changes: dict[str, Any] = {"error": outcome.reason}
-    if isinstance(outcome, (Incident, Poisoned)):
-        changes["state"] = State.INCIDENT
-        if isinstance(outcome, Incident):
-            changes["deliveries"] = 0
-        return changes
-    if isinstance(outcome, Failed):
-        changes["retries"] = outcome.retries
+    does = effect(outcome)
+    changes: dict[str, Any] = {"state": does.state}
+    for column in ("retries", "result", "error", "error_code"):
+        if (value := getattr(does, column)) is not None:
+            changes[column] = value
+    for column in ("attempt", "snoozes"):
+        if more := getattr(does, column):
+            changes[column] = max(row[column] + more, 0)
+    if does.deliveries is None:
         changes["deliveries"] = 0
-        if not outcome.retries:
-            return {**changes, "state": State.INCIDENT}
-    elif outcome.why is Why.INTERRUPTED:
-        changes["attempt"] = max(row["attempt"] - 1, 0)
-        changes["deliveries"] = max(row["deliveries"] - 1, 0)
-    elif outcome.why is not Why.CRASHED:
-        changes["attempt"] = max(row["attempt"] - 1, 0)
-        changes["deliveries"] = 0
-        if outcome.why is Why.SNOOZED:
-            changes["snoozes"] = row["snoozes"] + 1
-    changes["due_at"] = now + outcome.retry_in
-    changes["state"] = State.SCHEDULED if outcome.retry_in > 0 else State.READY
+    elif does.deliveries:
+        changes["deliveries"] = max(row["deliveries"] + does.deliveries, 0)
+    if does.retry_in is not None:
+        changes["due_at"] = now + does.retry_in
+    if does.finished:
+        changes["finished_at"] = now
     return changes

@@ -8,18 +8,22 @@ there for are not made up for.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import attrs
+import trio
 
 from actors.context import Context
+from actors.jobs.condition import Condition
 from actors.jobs.engine import Engine
 from actors.jobs.job import NewJob
-from actors.jobs.signals import EngineFailing, EngineRecovered
 from actors.options import OptionError, above_zero, checked, seconds
 from actors.resilience.backoff import Backoff
 
 __all__ = ["Periodic"]
+
+_PATIENCE: Final = 5.0
+"""Seconds that the engine may take. To ask again does no harm: it remembers whether it has fired."""
 
 
 def _kind(kind: type[Any]) -> Any:
@@ -55,29 +59,19 @@ class Periodic:
 
     async def __call__(self, ctx: Context) -> None:
         """One run: until a stop."""
-        backoff, failures = Backoff(initial=1.0, factor=2.0, maximum=30.0, jitter=0.2), 0
-        emit = ctx.mailbox.office.events.emit
+        backoff = Backoff(initial=1.0, factor=2.0, maximum=30.0, jitter=0.2)
+        condition = Condition(ctx, self.engine.name, _PATIENCE)
         while not ctx.stopping:
             if ctx.beat_at is not None:
                 ctx.heartbeat()
+            condition.asked("fire")
             try:
-                wait = (
-                    await self.engine.fire(self.name, self.every, self.offset, self.job)
-                ).next_in
+                with trio.fail_after(_PATIENCE):
+                    fired = await self.engine.fire(self.name, self.every, self.offset, self.job)
             except Exception as error:
-                failures += 1
-                wait = backoff.delay(failures, self.random)
-                if failures == 1:
-                    emit(
-                        EngineFailing,
-                        ctx.path,
-                        ctx.run,
-                        engine=self.engine.name,
-                        error=error,
-                        retry_in=wait,
-                    )
+                wait = backoff.delay(condition.failures + 1, self.random)
+                condition.failed("fire", error, wait)
             else:
-                if failures:
-                    emit(EngineRecovered, ctx.path, ctx.run, engine=self.engine.name)
-                failures = 0
+                wait = fired.next_in
+                condition.works("fire")
             await ctx.sleep(wait)

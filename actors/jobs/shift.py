@@ -25,6 +25,7 @@ import trio
 
 from actors.context import Context
 from actors.jobs.bell import Bell
+from actors.jobs.condition import Condition
 from actors.jobs.engine import Claim, Engine, Exchange, Settlement
 from actors.jobs.job import Job, Lease
 from actors.jobs.outcomes import (
@@ -36,8 +37,6 @@ from actors.jobs.outcomes import (
     outcome_of_result,
 )
 from actors.jobs.signals import (
-    EngineFailing,
-    EngineRecovered,
     IntakePaused,
     IntakeResumed,
     JobDuplicate,
@@ -71,7 +70,8 @@ class Shift:
         self.bell = Bell()
         self.look_at = -inf  # when to ask for jobs again, if nobody tells us earlier
         self.stopping = False
-        self.failures = 0  # of the engine, in a row
+        self.condition = Condition(ctx, engine.name, spec.claim_timeout)
+        self.deaf: set[str] = set()  # jobs whose handlers were cancelled, at the last look
         self.closed_by = ""  # the dependency whose breaker keeps the intake closed
         self.name = f"{ctx.path}#{ctx.run}.{spec.random.getrandbits(32):08x}"
         self.low = max(spec.concurrency - 1, spec.held // 2)
@@ -177,13 +177,14 @@ class Shift:
             for slot in told
             if slot.outcome is not None
         ]
+        self.condition.asked("exchange")
         try:
             found = await self._shielded(settlements, claim)
         except Exception as error:
             book.ended = told + book.ended
-            self._engine_failed(error)
+            self.condition.failed("exchange", error, _ENGINE_DOWN.base(1))
             return False
-        self._engine_works()
+        self.condition.works("exchange")
         for slot in told:
             book.release(slot)
             self._report(slot, refused=slot.job.lease in found.refused)
@@ -321,12 +322,17 @@ class Shift:
         if not slots:
             return
         sent = trio.current_time()
+        self.condition.asked("extend")
+        error: Exception = trio.TooSlowError(f"no answer within {self.spec.claim_timeout:g} s")
         try:
             with trio.CancelScope(shield=True, deadline=sent + self.spec.claim_timeout):
                 self._renewed(slots, await self.engine.extend(list(slots), self.spec.timeout), sent)
-        except Exception as error:
-            # The next call may come through before the leases end; if none does, their scopes end the handlers.
-            self._engine_failed(error)
+                self.condition.works("extend")
+                return
+        except Exception as raised:
+            error = raised
+        # The next call may come through before the leases end; if none does, their scopes end the handlers.
+        self.condition.failed("extend", error, self.spec.timeout / 3)
 
     def _renewed(self, slots: dict[Lease, Slot], lost: frozenset[Lease], sent: float) -> None:
         for lease, slot in slots.items():
@@ -340,8 +346,9 @@ class Shift:
     # -- the end ---------------------------------------------------------------------------------
 
     async def _await_stop(self) -> None:
-        while await self.ctx.sleep(inf):
-            pass
+        while await self.ctx.sleep(self.spec.claim_timeout):
+            self.condition.look()
+            self._look_at_places()
         self.stopping = True
         self._start()
         self.bell.ring()
@@ -368,21 +375,26 @@ class Shift:
 
     # -- the engine ------------------------------------------------------------------------------
 
-    def _engine_failed(self, error: Exception) -> None:
-        self.failures += 1
-        if self.failures == 1:
-            wait = _ENGINE_DOWN.base(1)
-            self._emit(EngineFailing, engine=self.engine.name, error=error, retry_in=wait)
-
-    def _engine_works(self) -> None:
-        if self.failures:
-            self.failures = 0
-            self._emit(EngineRecovered, engine=self.engine.name)
-
     async def _wait_for_engine(self) -> None:
         with trio.CancelScope() as self.pausing:
-            await trio.sleep(_ENGINE_DOWN.delay(max(self.failures, 1), self.spec.random))
+            failures = max(self.condition.failures, 1)
+            await trio.sleep(_ENGINE_DOWN.delay(failures, self.spec.random))
         self.pausing = None
+
+    def _look_at_places(self) -> None:
+        """Handlers that go on although they were cancelled, for a look or longer, keep their places: there may be none left."""
+        cancelled = {
+            key
+            for key, slot in self.book.slots.items()
+            if slot.scope is not None and slot.scope.cancel_called
+        }
+        deaf, self.deaf = len(cancelled & self.deaf), cancelled
+        if deaf >= self.spec.concurrency:
+            self.ctx.degraded(
+                "places", f"all {deaf} places are held by handlers that go on although cancelled"
+            )
+        else:
+            self.ctx.restored("places")
 
     # -- telling ---------------------------------------------------------------------------------
 

@@ -51,7 +51,10 @@ def test_the_map_shows_every_file_on_its_floor(package: str) -> None:
     assert [sorted(floor) for floor in mapped(package)] == present(package)
 
 
-@pytest.mark.parametrize("room", ["actors.resilience", "actors.jobs", "actors.jobs.sqlite"])
+@pytest.mark.parametrize(
+    "room",
+    ["actors.resilience", "actors.jobs", "actors.jobs.postgres", "actors.jobs.sqlite"],
+)
 def test_the_map_shows_every_file_of_a_room(room: str) -> None:
     """A room that has a table of its own on the map shows the files that there are, lower ones first."""
     folder = ROOT / room.replace(".", "/")

@@ -158,6 +158,8 @@ async def test_b106_first_the_copy_then_the_original(autojump_clock, engine, mon
         await trio.sleep(20)
         poison, info = await engine.poison(), await engine.find(key)
         assert len(seen.times("EngineFailing")) == 1
+        assert seen.pool.health().ready is not for_ever
+        assert bool(seen.pool.health().degraded) is for_ever
         monkeypatch.setattr(engine, "exchange", real)
 
     if for_ever:

@@ -160,8 +160,11 @@ async def test_b099_going_on_without_it_is_said(autojump_clock, store):
 
     async with at_work(run) as seen:
         await trio.sleep(1)
+        health = seen.pool.health()
 
     assert act.times == [0]
+    assert health.degraded == ("feature shared idempotency store degraded",)
+    assert health.ready
     assert seen.times("DegradationChanged", feature="shared idempotency store", degraded=True) == [
         0
     ]

@@ -1,0 +1,269 @@
+"""Blocking: one psycopg connection, for use by one thread at a time.
+
+Floor: above steps. The rules: it is in autocommit, so what one statement or one pipeline holds is one transaction without any
+BEGIN; it is looked at before it is used and replaced if it has died; what it cannot do raises `EngineUnreachable`, which says
+whether something may have been done.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import outcome
+import psycopg
+from psycopg import errors, pq
+
+from actors.errors import EngineUnreachable
+from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
+
+__all__ = ["Link", "carry_out"]
+
+T = TypeVar("T")
+_AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure)
+"""The server has undone the transaction and asks for it to be tried again."""
+_TRIES: Final = 5
+_CANCEL_WITHIN: Final = 5.0
+
+
+class Link:
+    """A connection that is there when it is needed.
+
+    Args:
+        connect: makes one, in autocommit; raises `EngineUnreachable`.
+        where: which server and database this is.
+        prepared: prepare the statements that are hot.
+    """
+
+    def __init__(
+        self, connect: Callable[[], psycopg.Connection[Any]], where: str, *, prepared: bool
+    ) -> None:
+        self._make = connect
+        self._where = where
+        self._prepared = prepared
+        self._db: psycopg.Connection[Any] | None = None
+        self._cancelling: threading.Thread | None = None
+        self.connects = 0
+        self.commits = 0
+        self.failures = 0
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection, as far as is known."""
+        return self._db is not None
+
+    # -- work ------------------------------------------------------------------------------------
+
+    def run(self, task: Task[T]) -> T:
+        """Carry out a plan."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                with self._watched() as db:
+                    if task.atomic:
+                        with db.transaction():
+                            return carry_out(db, task.make(), prepare=self._prepare)
+                    return carry_out(db, task.make(), prepare=self._prepare)
+            except _AGAIN:
+                if tries == _TRIES:
+                    raise
+
+    def call(self, fn: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """Run a function in a transaction."""
+        with self._watched() as db, db.transaction():
+            return fn(db)
+
+    def run_together(self, tasks: Sequence[Task[Any]]) -> list[outcome.Outcome[Any]] | None:
+        """Carry out the beginnings of several plans in one commit, and then the rest of each.
+
+        None if one of them stood in the way of the others: nothing was done.
+        """
+        plans = [task.make() for task in tasks]
+        firsts = [next(plan) for plan in plans]
+        steps: list[list[Step]] = []
+        for first in firsts:
+            if isinstance(first, Copy):
+                return None
+            steps.append(first if isinstance(first, list) else [first])
+        try:
+            with self._watched() as db:
+                rows = iter(_pipeline(db, [one for some in steps for one in some], self._prepare))
+        except EngineUnreachable as error:
+            return [outcome.Error(error) for _ in tasks]
+        except psycopg.Error:
+            return None
+        results: list[outcome.Outcome[Any]] = []
+        for plan, first, some in zip(plans, firsts, steps, strict=True):
+            answers = [next(rows) for _ in some]
+            answer: Any = answers if isinstance(first, list) else answers[0]
+            results.append(outcome.capture(self._go_on, plan, answer))
+        return results
+
+    def _go_on(self, plan: Plan[T], answer: object) -> T:
+        try:
+            step = plan.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        with self._watched() as db:
+            return carry_out(db, plan, step, prepare=self._prepare)
+
+    @property
+    def _prepare(self) -> bool | None:
+        return True if self._prepared else None
+
+    # -- the connection --------------------------------------------------------------------------
+
+    def _watched(self) -> _Watched:
+        return _Watched(self)
+
+    def ready(self) -> psycopg.Connection[Any]:
+        """A connection that was alive just now.
+
+        Raises:
+            EngineUnreachable: there is none to be had. Nothing was done.
+        """
+        if self._db is not None and _dead(self._db):
+            self.close()
+        if self._db is None:
+            try:
+                self._db = self._make()
+            except EngineUnreachable:
+                self.failures += 1
+                raise
+            self.connects += 1
+        return self._db
+
+    def lost(self, error: psycopg.Error) -> EngineUnreachable | None:
+        """What an error means if the connection died of it."""
+        db = self._db
+        if db is None or not (db.closed or db.pgconn.status == pq.ConnStatus.BAD):
+            return None
+        self.failures += 1
+        self.close()
+        return EngineUnreachable(self._where, str(error).strip(), unsure=True)
+
+    def close(self) -> None:
+        """Close the connection; the next call makes another."""
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    # -- cancelling, from another thread ---------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Ask the server to end what runs now, without waiting."""
+        db = self._db
+        if db is not None and self._cancelling is None:
+            self._cancelling = threading.Thread(target=_cancel, args=(db,), daemon=True)
+            self._cancelling.start()
+
+    def settle_down(self) -> None:
+        """Wait until a request to cancel has been delivered, so that it cannot hit what comes next."""
+        thread, self._cancelling = self._cancelling, None
+        if thread is None:
+            return
+        thread.join()
+        try:
+            if self._db is not None:
+                self._db.execute("SELECT 1")
+        except errors.QueryCanceled:
+            pass
+        except psycopg.Error:
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<Link to {self._where}, {'open' if self.connected else 'closed'}>"
+
+
+class _Watched:
+    """Hands out the connection, counts the commit, and tells a lost connection from a failed statement."""
+
+    __slots__ = ("_link",)
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __enter__(self) -> psycopg.Connection[Any]:
+        return self._link.ready()
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is None:
+            self._link.commits += 1
+        elif isinstance(error, psycopg.Error):
+            lost = self._link.lost(error)
+            if lost is not None:
+                raise lost from error
+
+
+def carry_out(
+    db: psycopg.Connection[Any],
+    plan: Plan[T],
+    step: Steps | None = None,
+    *,
+    prepare: bool | None = None,
+    pipeline: bool = True,
+) -> T:
+    """Run a plan on a connection, from the start or from a step on."""
+    try:
+        if step is None:
+            step = next(plan)
+        while True:
+            answer: Any
+            if isinstance(step, Step):
+                answer = _rows(db, step, prepare)
+            elif isinstance(step, Copy):
+                with db.cursor() as cursor, cursor.copy(step.sql) as copy:
+                    for row in step.rows:
+                        copy.write_row(row)
+                answer = []
+            elif len(step) == 1 or not pipeline:
+                answer = [_rows(db, one, prepare) for one in step]
+            else:
+                answer = _pipeline(db, step, prepare)
+            step = plan.send(answer)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    finally:
+        plan.close()
+
+
+def _rows(db: psycopg.Connection[Any], step: Step, prepare: bool | None) -> Rows:
+    cursor = db.execute(step.sql, step.values, prepare=prepare if step.hot else None)
+    return cursor.fetchall() if cursor.description is not None else []
+
+
+def _pipeline(
+    db: psycopg.Connection[Any], steps: Sequence[Step], prepare: bool | None
+) -> list[Rows]:
+    # All or none of them: what stands between two syncs is one transaction.
+    with db.pipeline():
+        cursors = [
+            db.execute(one.sql, one.values, prepare=prepare if one.hot else None) for one in steps
+        ]
+    return [one.fetchall() if one.description is not None else [] for one in cursors]
+
+
+def _dead(db: psycopg.Connection[Any]) -> bool:
+    """Whether an idle connection is known to be gone: then something is there to be read, in the end the end."""
+    if db.closed:
+        return True
+    poll = select.poll()
+    poll.register(db.pgconn.socket, select.POLLIN)
+    for _ in range(8):
+        if not poll.poll(0):
+            return False
+        try:
+            db.pgconn.consume_input()
+        except psycopg.Error:
+            return True
+    return db.pgconn.status == pq.ConnStatus.BAD
+
+
+def _cancel(db: psycopg.Connection[Any]) -> None:
+    try:
+        db.cancel_safe(timeout=_CANCEL_WITHIN)
+    except psycopg.Error:
+        pass  # it has ended by itself, or the server is gone; either way nothing is left to cancel

@@ -1,0 +1,354 @@
+"""The PostgreSQL engine: jobs for any number of machines.
+
+Floor: above store, admin and what runs them. The rules: what workers need goes over connections of its own, so that no
+transaction of a user's keeps leases from being renewed; and whatever the connection was lost in, a settlement that is told
+again is looked up by its token before it is called too late.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.util import find_spec
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+
+import attrs
+import trio
+
+from actors.errors import EngineUnreachable, LeaseLost, NotSupported
+from actors.jobs.engine import (
+    Claim,
+    Engine,
+    EngineStatistics,
+    Enqueued,
+    Exchange,
+    Fired,
+    JobInfo,
+    Settlement,
+)
+from actors.jobs.job import MAX_BYTES, Lease, NewJob, encode
+from actors.jobs.outcomes import Failed, PutBack
+from actors.jobs.poison import PoisonJob
+from actors.jobs.postgres import schema as tables
+from actors.jobs.postgres.admin import PRUNED_AT_ONCE, Admin
+from actors.jobs.postgres.steps import Task
+from actors.jobs.postgres.store import COPY_FROM, Store, prepare
+from actors.options import OptionError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from actors.jobs.postgres.threads import Threads
+
+__all__ = ["PostgresEngine", "open_postgres"]
+
+T = TypeVar("T")
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+class Runner(Protocol):
+    """Carries plans out."""
+
+    async def run(self, task: Task[T]) -> T: ...
+
+
+class PostgresEngine(Engine):
+    """Jobs in a PostgreSQL database. Made by `open_postgres`."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        schema: str,
+        hot: Runner,
+        calls: Threads,
+        clock: Callable[[], float] | None,
+        max_bytes: int,
+    ) -> None:
+        self.name = name
+        self.max_bytes = max_bytes
+        origin = token_hex(4)
+        ring = {"channel": tables.channel(schema), "origin": f"{origin}:"}
+        self._store = Store(name, schema, ring, clock)
+        self._admin = Admin(name, schema, ring, clock)
+        self._hot = hot
+        self._calls = calls
+        self._listeners: dict[str, list[Callable[[], object]]] = {}
+        self._doubtful: set[Lease] = set()
+
+    # -- transactions of one's own ---------------------------------------------------------------
+
+    async def run(self, fn: Callable[..., T], *args: object) -> T:
+        """Run `fn(connection, *args)` in a transaction of this database, and commit it.
+
+        The connection is a `psycopg.Connection`, and `fn` an ordinary function, which runs on a thread. With `enqueue_in`
+        inside, a job is there if and only if what `fn` wrote is.
+
+        Raises:
+            EngineUnreachable: if it is `unsure`, the transaction may have been committed.
+        """
+        return await self._calls.call(lambda db: fn(db, *args))
+
+    def enqueue_in(self, connection: psycopg.Connection[Any], *jobs: NewJob) -> list[Enqueued]:
+        """Enqueue within a transaction that the caller has open and will commit: in `run`, or on a connection of its own.
+
+        Workers that listen hear of it at the commit; those of this engine at their next poll, or by `wake` after it.
+        """
+        from actors.jobs.postgres.blocking import carry_out
+
+        found = prepare(jobs, self.max_bytes)
+        return carry_out(connection, self._store.enqueue(found), prepare=None, pipeline=False)
+
+    def wake(self, *job_types: str) -> None:
+        """Say that there may be work of these types."""
+        for job_type in job_types:
+            for ring in tuple(self._listeners.get(job_type, ())):
+                ring()
+
+    # -- putting jobs in -------------------------------------------------------------------------
+
+    async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[Enqueued]:
+        found = prepare(jobs, self.max_bytes)
+        if not found:
+            await trio.lowlevel.checkpoint()
+            return []
+        task = Task(partial(self._store.enqueue, found), atomic=len(found) >= COPY_FROM)
+        done = await self._hot.run(task)
+        self.wake(*{job.type for job, _ in found})
+        return done
+
+    async def fire(self, schedule: str, every: float, offset: float, job: NewJob) -> Fired:
+        (prepared,) = prepare([job], self.max_bytes)
+        fired = await self._hot.run(
+            Task(partial(self._store.fire, schedule, every, offset, prepared), atomic=True)
+        )
+        if fired.key is not None:
+            self.wake(job.type)
+        return fired
+
+    # -- for workers -----------------------------------------------------------------------------
+
+    async def exchange(
+        self, settlements: Sequence[Settlement] = (), claim: Claim | None = None
+    ) -> Exchange:
+        told = tuple(settlements)
+        try:
+            found = await self._hot.run(Task(partial(self._store.exchange, told, claim)))
+        except EngineUnreachable as error:
+            if error.unsure:
+                # They may be settled. Whoever tells them again must not hear that somebody else has the job.
+                self._doubtful.update(one.lease for one in told)
+            raise
+        for job in found.jobs:
+            job.engine = self
+        if self._doubtful:
+            found = await self._resolved(found, told)
+        if any(isinstance(one.outcome, (Failed, PutBack)) for one in told):
+            # What was put back may be taken by anybody, as soon as it is due.
+            self.wake(*self._listeners)
+        return found
+
+    async def _resolved(self, found: Exchange, told: Sequence[Settlement]) -> Exchange:
+        doubtful = self._doubtful & found.refused
+        self._doubtful.difference_update(one.lease for one in told)
+        if doubtful:
+            good = await self._hot.run(
+                Task(partial(self._store.doubt, tuple(doubtful)), write=False)
+            )
+            found = attrs.evolve(found, refused=found.refused - good)
+        return found
+
+    async def extend(self, leases: Sequence[Lease], seconds: float) -> frozenset[Lease]:
+        return await self._hot.run(Task(partial(self._store.extend, tuple(leases), seconds)))
+
+    def listen(self, job_type: str, ring: Callable[[], object]) -> Callable[[], None]:
+        rings = self._listeners.setdefault(job_type, [])
+        rings.append(ring)
+
+        def end() -> None:
+            if ring in rings:
+                rings.remove(ring)
+
+        return end
+
+    async def transact(self, lease: Lease, fn: Callable[..., Any], *args: object) -> Any:
+        from actors.jobs.postgres.blocking import carry_out
+
+        store, limit = self._store, self.max_bytes
+        result: object = None
+
+        def work(db: psycopg.Connection[Any]) -> None:
+            nonlocal result
+            # First: a worker that lost its lease does not even begin. The row is locked, so it stays true until the commit.
+            if not carry_out(db, store.hold(lease)):
+                raise LeaseLost(lease.key)
+            result = fn(db, *args)
+            text = (
+                "{}" if result is None else encode(result, "what the transaction returned", limit)
+            )
+            carry_out(db, store.complete(lease, text))
+
+        lost: EngineUnreachable | None = None
+        try:
+            await self._calls.call(work)
+        except EngineUnreachable as error:
+            if not error.unsure:
+                raise
+            lost = error
+        if lost is not None and not await self._was_settled(lease):
+            raise lost
+        return result
+
+    async def _was_settled(self, lease: Lease) -> bool:
+        """Whether a transaction that was lost on its way was committed all the same."""
+        task = Task(partial(self._store.doubt, (lease,)), write=False)
+        try:
+            return lease in await self._hot.run(task)
+        except EngineUnreachable:
+            return False
+
+    # -- for operators ---------------------------------------------------------------------------
+
+    async def find(self, key: str) -> JobInfo:
+        return await self._calls.run(Task(partial(self._admin.find, key), write=False))
+
+    async def cancel(self, key: str) -> bool:
+        return await self._calls.run(Task(partial(self._admin.cancel, key))) is not None
+
+    async def set_retries(self, key: str, retries: int) -> None:
+        if retries < 0:
+            raise ValueError(f"retries must be 0 or more, not {retries!r}")
+        await self._calls.run(Task(partial(self._admin.set_retries, key, retries)))
+
+    async def resolve(self, key: str, retries: int | None = None) -> None:
+        self.wake(
+            await self._calls.run(Task(partial(self._admin.resolve, key, retries), atomic=True))
+        )
+
+    async def poison(
+        self, job_type: str | None = None, *, most: int = 100
+    ) -> tuple[PoisonJob, ...]:
+        return await self._calls.run(Task(partial(self._admin.poison, job_type, most), write=False))
+
+    async def drop(self, key: str) -> None:
+        await self._calls.run(Task(partial(self._admin.drop, key), atomic=True))
+
+    async def pause(self, job_type: str) -> None:
+        await self._calls.run(Task(partial(self._admin.pause, job_type, True)))
+
+    async def resume(self, job_type: str) -> None:
+        await self._calls.run(Task(partial(self._admin.pause, job_type, False)))
+        self.wake(job_type)
+
+    async def limit(self, job_type: str, most: int | None) -> None:
+        if most is not None and most < 0:
+            raise ValueError(f"most must be 0 or more, or None, not {most!r}")
+        await self._calls.run(Task(partial(self._admin.limit, job_type, most)))
+        self.wake(job_type)
+
+    async def prune(self, older_than: float) -> int:
+        total = 0
+        while True:
+            gone = await self._calls.run(Task(partial(self._admin.prune, older_than)))
+            total += gone
+            if gone < PRUNED_AT_ONCE:
+                return total
+
+    async def statistics(self) -> EngineStatistics:
+        return await self._calls.run(Task(self._admin.counts, write=False))
+
+    def __repr__(self) -> str:
+        return f"<PostgresEngine {self.name!r}, {self._hot!r}>"
+
+
+@asynccontextmanager
+async def open_postgres(
+    conninfo: str = "",
+    *,
+    name: str | None = None,
+    schema: str = "treewarden",
+    driver: Literal["threads", "native"] = "threads",
+    connections: int = 2,
+    migrate: bool = True,
+    pooler: bool = False,
+    connect_timeout: float = 5.0,
+    clock: Callable[[], float] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> AsyncGenerator[PostgresEngine]:
+    """Open an engine, and close it at the end of the block: `async with open_postgres("postgresql://...") as engine:`.
+
+    Args:
+        conninfo: of libpq, as URL or `key=value`; what it leaves out comes from the environment (`PGHOST`, `PGPASSWORD`, ...).
+        name: in idempotency keys; the name of the database if not given. Keep it when the database moves.
+        schema: where the tables are; several engines of one database keep apart by it.
+        driver: `threads` has blocking connections on threads of their own; `native` lets Trio wait for them, which takes less
+            of the processor, and is bound to the versions of psycopg that it was tried with.
+        connections: for workers and enqueuing; as many again serve operators and transactions of one's own, made on demand.
+        migrate: bring the tables up to date, or else refuse old ones.
+        pooler: the server is reached through a pooler of transactions: no prepared statements, no LISTEN.
+        connect_timeout: seconds for one connection.
+        clock: seconds, instead of the server's clock; for tests.
+        max_bytes: the longest JSON text of variables.
+
+    Raises:
+        OptionError: an argument cannot work.
+        EngineUnreachable: there is no such server or database.
+        SchemaTooNew: a later version of this library wrote it.
+        NotSupported: psycopg is not installed, or the server is too old.
+    """
+    if find_spec("psycopg") is None:
+        raise NotSupported(
+            "postgres", "anything without psycopg: pip install 'treewarden[postgres]'"
+        )
+    from actors.jobs.postgres.blocking import Link
+    from actors.jobs.postgres.door import Address, connector
+    from actors.jobs.postgres.threads import Threads
+
+    _check(schema, driver, connections)
+    address = Address.read(conninfo, "treewarden", connect_timeout)
+    hot = connector(address, hot=True, prepared=not pooler)
+    plain = connector(address, hot=False, prepared=not pooler)
+    await trio.to_thread.run_sync(partial(_prepare, plain, schema, str(address), migrate))
+
+    def link(make: Callable[[], psycopg.Connection[Any]]) -> Link:
+        return Link(make, str(address), prepared=not pooler)
+
+    title = name or address.database
+    workers = Threads(lambda: link(hot), connections, title)
+    calls = Threads(lambda: link(plain), connections, title)
+    try:
+        yield PostgresEngine(
+            name=title, schema=schema, hot=workers, calls=calls, clock=clock, max_bytes=max_bytes
+        )
+    finally:
+        await calls.aclose()
+        await workers.aclose()
+
+
+def _check(schema: object, driver: object, connections: object) -> None:
+    if not isinstance(schema, str) or not _NAME.fullmatch(schema):
+        raise OptionError(
+            "schema is a plain name of small letters, digits and underscores, 40 at most,"
+            f" not {schema!r}",
+            option="schema",
+        )
+    if driver not in ("threads", "native"):
+        raise OptionError(f"driver is 'threads' or 'native', not {driver!r}", option="driver")
+    if not isinstance(connections, int) or isinstance(connections, bool) or connections < 1:
+        raise OptionError(
+            f"connections must be a whole number, 1 or more, not {connections!r}",
+            option="connections",
+        )
+
+
+def _prepare(
+    connect: Callable[[], psycopg.Connection[Any]], schema: str, where: str, write: bool
+) -> None:
+    db = connect()
+    try:
+        tables.migrate(db, schema, where, write=write)
+    finally:
+        db.close()
