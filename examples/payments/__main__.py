@@ -24,15 +24,14 @@ try:
 except ModuleNotFoundError:
     sys.exit("this example draws with rich and speaks HTTP by httpx2: pip install rich httpx2")
 
-from actors.jobs import open_sqlite
 from examples.payments.board import Board
-from examples.payments.books import Books
 from examples.payments.demo import Demo
 from examples.payments.orders import read, write
 from examples.payments.proof import Proof, gather, prove, read_faults
 from examples.payments.report import report
 from examples.payments.screen import LiveScreen, PlainScreen, Screen
 from examples.payments.settings import Settings
+from examples.payments.store import NoServer, open_books, private_server
 
 EXIT_CODES: Final = {"SIGINT": 130, "SIGTERM": 143}
 
@@ -44,6 +43,15 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--orders", type=int, metavar="N", help="how many orders there are")
     parser.add_argument("--seed", type=int, metavar="S", help="of the orders and of the faults")
     parser.add_argument("--processes", type=int, metavar="N", help="that work on payments")
+    parser.add_argument(
+        "--engine",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="where jobs and books are",
+    )
+    parser.add_argument(
+        "--dsn", default="", help="of PostgreSQL; without, a server is started that goes afterwards"
+    )
     parser.add_argument("--no-chaos", action="store_true", help="nothing is made to fail")
     parser.add_argument(
         "--dir",
@@ -62,7 +70,7 @@ def settings(options: argparse.Namespace, folder: Path) -> Settings:
     """The options as settings."""
     chosen = {name: getattr(options, name) for name in ("orders", "seed", "processes")}
     changes = {name: value for name, value in chosen.items() if value is not None}
-    changes["folder"] = str(folder)
+    changes |= {"folder": str(folder), "engine": options.engine, "dsn": options.dsn}
     if options.no_chaos:
         changes["chaos"] = False
     return Settings.fast(**changes) if options.fast else Settings(**changes)
@@ -82,8 +90,7 @@ async def main(chosen: Settings, board: Board, screen: Screen) -> Ending:
     """Run the tree until all is settled or somebody stops it; then look at what is on disk."""
     pool: Pool | None = None
     failure: TreeFailed | None = None
-    async with open_sqlite(chosen.database, name="shop") as engine:
-        books = Books(engine)
+    async with open_books(chosen) as books:
         await books.open()
         board.numbers = await books.numbers()
         demo = Demo(chosen, books, board)
@@ -124,6 +131,13 @@ def command(options: argparse.Namespace) -> int:
         write(chosen.csv, orders=chosen.orders, seed=chosen.seed)
     orders = len({line.ref for line in read(chosen.csv)})
     with ExitStack() as stack:
+        if chosen.engine == "postgres" and not chosen.dsn:
+            try:
+                dsn = stack.enter_context(private_server(folder / "postgres"))
+            except NoServer as reason:
+                console.print(str(reason), style="red", soft_wrap=True)
+                return 2
+            chosen = attrs.evolve(chosen, dsn=dsn)
         # The screen shows what matters; the whole story, with tracebacks, goes to a file.
         logging.basicConfig(
             filename=chosen.log, level=logging.INFO, format="%(asctime)s demo: %(message)s"

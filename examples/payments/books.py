@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from actors.jobs import NewJob, SQLiteEngine
+from actors.jobs import NewJob, PostgresEngine, SQLiteEngine
 from examples.payments.orders import Line
 
 __all__ = ["Books", "Numbers"]
@@ -52,8 +52,9 @@ class Numbers:
 class Books:
     """What is written and read. A function that takes `db` first runs in a transaction, on the engine's thread."""
 
-    engine: SQLiteEngine
-    mark: str = "?"
+    engine: SQLiteEngine | PostgresEngine
+    mark: str
+    """What stands for a value in a statement."""
 
     async def open(self) -> None:
         """Make the tables, unless they are there."""

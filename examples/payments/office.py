@@ -8,22 +8,23 @@ import httpx2
 import trio
 
 from actors import Backoff
-from actors.jobs import JobWorker, NewJob, Periodic, SQLiteEngine, open_sqlite
+from actors.jobs import JobWorker, NewJob, Periodic
 from examples.payments import parent
 from examples.payments.books import Books
 from examples.payments.client import Provider
 from examples.payments.reconciler import Reconciling
 from examples.payments.scores import Scores
 from examples.payments.settings import Settings
+from examples.payments.store import open_books
 from examples.payments.worker import FETCH, Charging, dependency
 from supervision import RestartPolicy, Supervisor, Worker
 
 __all__ = ["office"]
 
 
-def office(settings: Settings, engine: SQLiteEngine, http: httpx2.AsyncClient) -> Supervisor:
+def office(settings: Settings, books: Books, http: httpx2.AsyncClient) -> Supervisor:
     """The tree. It starts in this order and stops in reverse: no job is taken when what it needs is not there any more."""
-    provider, armoured, books = Provider(http), dependency(settings), Books(engine)
+    provider, armoured, engine = Provider(http), dependency(settings), books.engine
     charging = JobWorker(
         "charge",
         Charging(provider, armoured, books),
@@ -74,11 +75,11 @@ def office(settings: Settings, engine: SQLiteEngine, http: httpx2.AsyncClient) -
 async def main(settings: Settings) -> None:
     """The process."""
     async with (
-        open_sqlite(settings.database, name="shop") as engine,
+        open_books(settings) as books,
         # Its own timeouts are off: `Dependency` has them.
         httpx2.AsyncClient(base_url=f"http://127.0.0.1:{os.environ['PORT']}", timeout=None) as http,
     ):
-        await parent.serve(office(settings, engine, http))
+        await parent.serve(office(settings, books, http))
 
 
 if __name__ == "__main__":
