@@ -75,7 +75,7 @@ def private_server(folder: Path) -> Iterator[str]:
             check=False,
         )
         if done.returncode:
-            raise NoServer(f"initdb failed: {done.stderr or done.stdout}")
+            raise NoServer(f"initdb failed in {folder} (run by {user or 'us'}): {done.stderr}")
     command = [programs / "postgres", "-D", "data", "-c", "listen_addresses=", "-k", sockets]
     keeper = subprocess.Popen(
         ["/bin/sh", "-c", _KEEPER, "keeper", *command],
