@@ -203,7 +203,10 @@ def _fate(order: str, card: str, amount: str, currency: str) -> Order:
         money, unit = Decimal(amount), Decimal(_UNITS[currency])
     except (InvalidOperation, KeyError):
         return Order("malformed")
-    if not order or not card or money <= 0 or money.as_tuple().exponent != unit.as_tuple().exponent:
+    if (
+        not (order and card and money.is_finite() and money > 0)
+        or money.as_tuple().exponent != unit.as_tuple().exponent
+    ):
         return Order("malformed")
     if money > _MOST[currency]:
         return Order("held")

@@ -119,9 +119,7 @@ class LiveScreen(Screen):
         grid = Table.grid(padding=(0, 2))
         text = f"{settled:,} of {orders:,} orders · {rate:.0f}/s"
         if self.board.stopped_by.startswith("SIG"):
-            text += (
-                f" · {self.board.stopped_by}: finishing what is in work, Ctrl-C again does not wait"
-            )
+            text += f" · {self.board.stopped_by}: finishing what is in work"
         elif left < 3600:
             text += f" · {left:.0f} s left"
         grid.add_row(

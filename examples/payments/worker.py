@@ -82,11 +82,11 @@ class Order:
         if digits is None:
             raise PoisonMessage(f"{where}: no currency is called {found['currency']!r}")
         point = rf"\.\d{{{digits}}}" if digits else ""
-        if not re.fullmatch(rf"\d{{1,9}}{point}", found["amount"], re.ASCII):
+        good = re.fullmatch(rf"\d{{1,9}}{point}", found["amount"], re.ASCII)
+        amount = int(found["amount"].replace(".", "")) if good else 0
+        if not amount:
             raise PoisonMessage(f"{where}: {found['amount']!r} is no amount in {found['currency']}")
-        return cls(
-            found["order"], found["card"], int(found["amount"].replace(".", "")), found["currency"]
-        )
+        return cls(found["order"], found["card"], amount, found["currency"])
 
 
 @attrs.frozen

@@ -76,6 +76,7 @@ def test_worker_and_proof_understand_the_file_alike(tmp_path):
         ({"currency": "EURO"}, "line 2: no currency is called 'EURO'"),
         ({"amount": "12.5O"}, "line 2: '12.5O' is no amount in EUR"),
         ({"amount": "-12.50"}, "line 2: '-12.50' is no amount in EUR"),
+        ({"amount": "0.00"}, "line 2: '0.00' is no amount in EUR"),
         ({"amount": "12.505"}, "line 2: '12.505' is no amount in EUR"),
         ({"amount": "٣.٣٣"}, "line 2: '٣.٣٣' is no amount in EUR"),
         ({"amount": "12.50", "currency": "JPY"}, "line 2: '12.50' is no amount in JPY"),
