@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 import trio
 
+from actors import ActorError
 from supervision import Pool, TreeFailed, supervisor
 from supervision.events import StopReport
 
@@ -40,9 +41,9 @@ def arguments() -> argparse.ArgumentParser:
     """What the command line takes."""
     parser = argparse.ArgumentParser(prog="python -m examples.payments", description=__doc__)
     parser.add_argument("--fast", action="store_true", help="finish within seconds")
-    parser.add_argument("--orders", type=int, metavar="N", help="how many orders there are")
+    parser.add_argument("--orders", type=_some, metavar="N", help="how many orders there are")
     parser.add_argument("--seed", type=int, metavar="S", help="of the orders and of the faults")
-    parser.add_argument("--processes", type=int, metavar="N", help="that work on payments")
+    parser.add_argument("--processes", type=_some, metavar="N", help="that work on payments")
     parser.add_argument(
         "--engine",
         choices=("sqlite", "postgres"),
@@ -64,6 +65,12 @@ def arguments() -> argparse.ArgumentParser:
         "--svg", type=Path, metavar="PATH", help="save the busiest screen as a picture"
     )
     return parser
+
+
+def _some(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number of 1 or more, not {text!r}")
+    return int(text)
 
 
 def settings(options: argparse.Namespace, folder: Path) -> Settings:
@@ -129,28 +136,33 @@ def command(options: argparse.Namespace) -> int:
         console.print(f"{folder} is there already: going on with its orders", soft_wrap=True)
     else:
         write(chosen.csv, orders=chosen.orders, seed=chosen.seed)
-    orders = len({line.ref for line in read(chosen.csv)})
-    with ExitStack() as stack:
-        if chosen.engine == "postgres" and not chosen.dsn:
-            try:
+    board = Board(orders=len({line.ref for line in read(chosen.csv)}))
+    try:
+        with ExitStack() as stack:
+            if chosen.engine == "postgres" and not chosen.dsn:
                 dsn = stack.enter_context(private_server(folder / "postgres"))
-            except NoServer as reason:
-                console.print(str(reason), style="red", soft_wrap=True)
-                return 2
-            chosen = attrs.evolve(chosen, dsn=dsn)
-        # The screen shows what matters; the whole story, with tracebacks, goes to a file.
-        logging.basicConfig(
-            filename=chosen.log, level=logging.INFO, format="%(asctime)s demo: %(message)s"
-        )
-        stack.callback(logging.shutdown)
-        board = Board(orders=orders)
-        ending = trio.run(watched, chosen, board, console, options)
-    console.print(report(ending.proof, board, ending.faults))
-    code = verdict(console, ending, board)
-    if code == 0 and options.dir is None:
+                chosen = attrs.evolve(chosen, dsn=dsn)
+            # The screen shows what matters; the whole story, with tracebacks, goes to a file.
+            logging.basicConfig(
+                filename=chosen.log, level=logging.INFO, format="%(asctime)s demo: %(message)s"
+            )
+            stack.callback(logging.shutdown)
+            ending = trio.run(watched, chosen, board, console, options)
+    except (NoServer, ActorError) as reason:  # there is no such database, or no driver for it
+        console.print(str(reason), style="red", soft_wrap=True)
+        code = 2
+    else:
+        console.print(report(ending.proof, board, ending.faults))
+        code = verdict(console, ending, board)
+    if code in (0, 2) and options.dir is None:
         shutil.rmtree(folder)
     elif code in EXIT_CODES.values():
-        console.print(f"To go on: python -m examples.payments --dir {folder}", soft_wrap=True)
+        where = "".join(
+            f" --{name} {value}"
+            for name, value in (("engine", options.engine), ("dsn", options.dsn), ("dir", folder))
+            if value not in ("", "sqlite")
+        )
+        console.print(f"To go on: python -m examples.payments{where}", soft_wrap=True)
     else:
         console.print(f"Everything is kept in {folder}", soft_wrap=True)
     return code

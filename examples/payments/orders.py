@@ -77,7 +77,8 @@ def write(path: Path, *, orders: int, seed: int) -> None:
     """Write a file of so many orders; some of them are exported twice, further down."""
     random = Random(f"orders {seed}")
     again: deque[bytes] = deque()
-    with path.open("wb") as file:
+    part = path.with_suffix(".part")  # who is interrupted here leaves no half of a file
+    with part.open("wb") as file:
         file.write(_line(COLUMNS))
         for number in range(1, orders + 1):
             row = _order(random, number)
@@ -89,6 +90,7 @@ def write(path: Path, *, orders: int, seed: int) -> None:
             if again and random.random() < 0.02:
                 file.write(again.popleft())
         file.writelines(again)
+    part.rename(path)
 
 
 def _order(random: Random, number: int) -> dict[str, str]:
