@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator
+from math import inf
 from typing import Any
 
 import attrs
@@ -70,8 +71,7 @@ class Program:
             raise Died(process.returncode)
 
     async def _end_in_order(self, ctx: Context, process: trio.Process) -> None:
-        while await ctx.sleep(3600):
-            pass
+        await ctx.sleep(inf)  # until a stop is asked for
         process.terminate()
 
     def _heard(self, ctx: Context, message: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ async def test_every_order_is_charged_exactly_once(tmp_path):
 async def test_a_second_run_charges_nothing(folder):
     """On the same folder every order is found to be settled: the ledger stays as it is."""
     before = charges(folder)
-    code, output = await run("--dir", str(folder), "--no-chaos")
+    code, output = await run("--dir", str(folder), "--no-chaos", "--processes", "1")
 
     assert code == 0, output
     assert "going on with its orders" in output
@@ -123,6 +123,26 @@ async def test_ctrl_c_drains_and_the_next_run_goes_on(tmp_path):
     code, output = await run("--dir", str(tmp_path), "--no-chaos")
     assert code == 0, output
     assert "The proof holds: 200 orders" in output
+
+
+async def test_when_all_of_it_is_killed_nobody_stays_and_the_next_run_goes_on(tmp_path):
+    """SIGKILL for the parent: its processes notice and stop; their leases run out, and no order is charged twice."""
+    options = ("--dir", str(tmp_path), "--orders", "200")
+    code, output = await run(*options, stop_at=b"failed: killed by", by=signal.SIGKILL)
+
+    assert code == -signal.SIGKILL, output
+    with trio.fail_after(LONGEST):
+        while str(tmp_path) in await processes():
+            await trio.sleep(0.05)
+    code, output = await run("--dir", str(tmp_path), "--no-chaos")
+    assert code == 0, output
+    assert "The proof holds: 200 orders" in output
+
+
+async def processes() -> str:
+    """What runs on this machine."""
+    done = await trio.run_process(["ps", "-axww", "-o", "args"], capture_stdout=True)
+    return done.stdout.decode(errors="replace")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +165,7 @@ async def test_ctrl_c_drains_and_the_next_run_goes_on(tmp_path):
 async def test_the_proof_can_fail(folder, statement, database, found):
     """Evidence that was tampered with is found out, and the exit code is 1."""
     change(folder, statement, database)
-    code, output = await run("--dir", str(folder), "--no-chaos")
+    code, output = await run("--dir", str(folder), "--no-chaos", "--processes", "1")
 
     assert code == 1, output
     assert found in output
