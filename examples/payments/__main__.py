@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from actors import ActorError
 from supervision import Pool, TreeFailed, supervisor
 from supervision.events import StopReport
 
+if os.name != "posix":
+    sys.exit("this example kills processes by signals: it needs Linux, macOS or the like")
 try:
     import h11  # noqa: F401
     import httpx2  # noqa: F401
