@@ -165,7 +165,7 @@ def command(options: argparse.Namespace) -> int:
             for name, value in (("engine", options.engine), ("dsn", options.dsn), ("dir", folder))
             if value not in ("", "sqlite")
         )
-        console.print(f"To go on: python -m examples.payments{where}", soft_wrap=True)
+        console.print(f"To go on, run it again with{where}", soft_wrap=True)
     else:
         console.print(f"Everything is kept in {folder}", soft_wrap=True)
     return code

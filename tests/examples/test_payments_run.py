@@ -119,7 +119,7 @@ async def test_ctrl_c_drains_and_the_next_run_goes_on(tmp_path):
     assert code == 130, output
     assert "is asked to stop (SIGINT): what is in work is finished" in output
     assert "SIGINT came first. The proof is partial, and sound" in output
-    assert f"To go on: python -m examples.payments --dir {tmp_path}" in output
+    assert f"To go on, run it again with --dir {tmp_path}" in output
     code, output = await run("--dir", str(tmp_path), "--no-chaos")
     assert code == 0, output
     assert "The proof holds: 200 orders" in output
