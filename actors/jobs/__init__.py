@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     )
     from actors.jobs.periodic import Periodic
     from actors.jobs.poison import PoisonJob
-    from actors.jobs.postgres.engines import PostgresEngine, open_postgres
+    from actors.jobs.postgres.engines import PostgresEngine, PostgresStatistics, open_postgres
+    from actors.jobs.postgres.keys import PostgresIdempotencyStore
     from actors.jobs.signals import (
         EngineFailing,
         EngineRecovered,
@@ -124,7 +125,8 @@ _HOMES: Final = {
     ),
     "actors.jobs.periodic": ("Periodic",),
     "actors.jobs.poison": ("PoisonJob",),
-    "actors.jobs.postgres.engines": ("PostgresEngine", "open_postgres"),
+    "actors.jobs.postgres.engines": ("PostgresEngine", "PostgresStatistics", "open_postgres"),
+    "actors.jobs.postgres.keys": ("PostgresIdempotencyStore",),
     "actors.jobs.signals": (
         "EngineFailing",
         "EngineRecovered",
@@ -188,6 +190,8 @@ __all__ = [
     "PoisonJob",
     "Poisoned",
     "PostgresEngine",
+    "PostgresIdempotencyStore",
+    "PostgresStatistics",
     "PutBack",
     "ResultAtRisk",
     "ResultNotStored",

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import attrs
+from attrs.validators import optional
 
 from actors.errors import LeaseLost, NotStorable, NotSupported, shown
 from actors.options import OptionError, checked, count, seconds
@@ -20,10 +21,25 @@ from actors.options import OptionError, checked, count, seconds
 if TYPE_CHECKING:
     from actors.jobs.engine import Engine  # noqa: TC004 - attrs does not resolve it
 
-__all__ = ["MAX_BYTES", "Job", "Lease", "NewJob", "decode", "encode"]
+__all__ = [
+    "LONGEST_WAIT",
+    "MAX_BYTES",
+    "MOST_RETRIES",
+    "Job",
+    "Lease",
+    "NewJob",
+    "decode",
+    "encode",
+]
 
-MAX_BYTES = 4_000_000
+MAX_BYTES: Final = 4_000_000
 """What variables may take as JSON text, unless an engine says otherwise."""
+LONGEST_WAIT: Final = 1e9
+"""Seconds, more than thirty years: databases can count so far, and nobody waits for longer."""
+MOST_RETRIES: Final = 2**31 - 1
+_LONGEST_TYPE: Final = 500
+_LONGEST_TEXT: Final = 2000
+"""Bytes: what a database can still look up by."""
 
 
 class Lease(NamedTuple):
@@ -80,21 +96,36 @@ def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _texts(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise OptionError(
-            f"{field.name} must be a text that is not empty, not {value!r}", option=field.name
-        )
+def _texts(most: int) -> Any:
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, str) or not value:
+            raise OptionError(
+                f"{field.name} must be a text that is not empty, not {_short(shown(value))}",
+                option=field.name,
+            )
+        try:
+            size = len(value.encode("utf-8"))
+        except UnicodeEncodeError:
+            raise OptionError(
+                f"{field.name} holds half a character, which cannot be stored: {_short(ascii(value))}",
+                option=field.name,
+            ) from None
+        if size > most:
+            raise OptionError(
+                f"{field.name} must be {most:,} bytes at most, not {size:,}: jobs are looked up by it;"
+                " use a digest of what is longer",
+                option=field.name,
+            )
 
-
-def _maybe_text(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    if value is not None:
-        _texts(_, field, value)
+    return check
 
 
 def _whole(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise OptionError(f"{field.name} must be a whole number, not {value!r}", option=field.name)
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise OptionError(
+            f"{field.name} must be a whole number of 64 bits, not {_short(shown(value))}",
+            option=field.name,
+        )
 
 
 @checked()
@@ -102,7 +133,7 @@ def _whole(_: object, field: attrs.Attribute[Any], value: object) -> None:
 class NewJob:
     """A job to be enqueued: `NewJob("charge", {"order": 7})`."""
 
-    type: str = attrs.field(validator=_texts)
+    type: str = attrs.field(validator=_texts(_LONGEST_TYPE))
     """Which workers take it."""
     variables: Mapping[str, object] = attrs.field(factory=dict[str, object])
     """A JSON object."""
@@ -112,15 +143,26 @@ class NewJob:
     """Higher goes first."""
     delay: float = attrs.field(default=0.0, validator=seconds, kw_only=True)
     """Seconds before it may run."""
-    unique: str | None = attrs.field(default=None, validator=_maybe_text, kw_only=True)
+    unique: str | None = attrs.field(
+        default=None, validator=optional(_texts(_LONGEST_TEXT)), kw_only=True
+    )
     """At most one unfinished job of a type has this text; enqueuing another returns the one that is there."""
-    idempotency_key: str | None = attrs.field(default=None, validator=_maybe_text, kw_only=True)
+    idempotency_key: str | None = attrs.field(
+        default=None, validator=optional(_texts(_LONGEST_TEXT)), kw_only=True
+    )
     """What downstream systems see as the same piece of work; made from the engine's name and the job's key if not given."""
 
     def __attrs_post_init__(self) -> None:
-        if self.retries < 1:
+        if not 1 <= self.retries <= MOST_RETRIES:
             raise OptionError(
-                "retries must be 1 or more: with 0 the job could not run", option="retries"
+                f"retries must be 1 or more, since with 0 the job could not run, and {MOST_RETRIES:,} at most,"
+                f" not {self.retries}",
+                option="retries",
+            )
+        if self.delay > LONGEST_WAIT:
+            raise OptionError(
+                f"delay must be {LONGEST_WAIT:,.0f} seconds at most, thirty years, not {self.delay:g}",
+                option="delay",
             )
 
 

@@ -34,7 +34,7 @@ from actors.errors import (
     PoisonMessage,
     shown,
 )
-from actors.jobs.job import Job, encode
+from actors.jobs.job import LONGEST_WAIT, MOST_RETRIES, Job, encode
 from actors.resilience.backoff import Backoff
 from actors.resilience.retries import RetryPolicy
 from actors.resilience.verdict import HandBack, RetryHere, judge, leaves, retry_after
@@ -261,9 +261,10 @@ def effect(outcome: Outcome) -> Effect:
     if isinstance(outcome, Failed) and not outcome.retries:
         return Effect(State.INCIDENT, error=reason, retries=0, deliveries=None)
     state = State.SCHEDULED if outcome.retry_in > 0 else State.READY
-    wait = outcome.retry_in
+    wait = min(outcome.retry_in, LONGEST_WAIT)  # one that cannot be stored would hold up its batch
     if isinstance(outcome, Failed):
-        return Effect(state, error=reason, retries=outcome.retries, deliveries=None, retry_in=wait)
+        left = min(outcome.retries, MOST_RETRIES)
+        return Effect(state, error=reason, retries=left, deliveries=None, retry_in=wait)
     if outcome.why is Why.CRASHED:
         return Effect(state, error=reason, retry_in=wait)
     if outcome.why is Why.INTERRUPTED:

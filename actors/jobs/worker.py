@@ -14,7 +14,7 @@ import attrs
 
 from actors.context import Context
 from actors.jobs.engine import Engine
-from actors.jobs.job import Job
+from actors.jobs.job import LONGEST_WAIT, Job
 from actors.jobs.shift import Shift
 from actors.options import OptionError, above_zero, checked, flag, some_seconds
 from actors.resilience.backoff import Backoff
@@ -144,6 +144,11 @@ class JobWorker:
     """Source of jitter."""
 
     def __attrs_post_init__(self) -> None:
+        if self.timeout > LONGEST_WAIT:
+            raise OptionError(
+                f"timeout must be {LONGEST_WAIT:,.0f} seconds at most, not {self.timeout:g}",
+                option="timeout",
+            )
         most = _MOST_AHEAD * self.concurrency
         if self.held > most:
             raise OptionError(

@@ -1,10 +1,14 @@
-"""What the tests of jobs share: a clock by hand, both engines, and short forms."""
+"""What the tests of jobs share: a clock by hand, an engine of each kind, and short forms."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import psycopg
+import trio
 
 from actors.jobs import (
     Claim,
@@ -15,10 +19,13 @@ from actors.jobs import (
     NewJob,
     PutBack,
     Why,
+    open_postgres,
     open_sqlite,
 )
+from tests.jobs.server import shared_server
 
-ENGINES = ("memory", "sqlite")
+ON_POSTGRES = ("postgres-threads", "postgres-native")
+ENGINES = ("memory", "sqlite", *ON_POSTGRES)
 
 
 class Clock:
@@ -36,12 +43,63 @@ class Clock:
 
 @asynccontextmanager
 async def opened(kind: str, folder: Path, clock: Clock, **more) -> AsyncGenerator[Engine, None]:
-    """An engine of the kind, on this clock."""
+    """An engine of the kind, on this clock, with nothing in it."""
     if kind == "memory":
         yield MemoryEngine("shop", clock=clock, **more)
-    else:
+    elif kind == "sqlite":
         async with open_sqlite(folder / "shop.db", clock=clock, **more) as engine:
             yield engine
+    else:
+        async with database() as where, on_postgres(where, kind, clock=clock, **more) as engine:
+            yield engine
+
+
+def on_postgres(where: str, kind: str, **more):
+    """Open a database on PostgreSQL, with the driver that the kind names."""
+    driver = kind.removeprefix("postgres-")
+    return open_postgres(where, driver=driver, **{"name": "shop", **more})
+
+
+@asynccontextmanager
+async def database() -> AsyncGenerator[str, None]:
+    """A database on PostgreSQL with our tables and nothing in them; how to connect to it."""
+    server = shared_server()
+    name = _idle.pop() if _idle else await _made()
+    try:
+        yield server.conninfo(name)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(_give_back, name)
+
+
+_idle: list[str] = []
+
+
+async def _made() -> str:
+    server = shared_server()
+    name = await trio.to_thread.run_sync(server.create)
+    async with open_postgres(server.conninfo(name)):
+        return name
+
+
+def _give_back(name: str) -> None:
+    """Empty it for the next test, which is quicker than to make another; if it cannot be emptied, drop it."""
+    server = shared_server()
+    try:
+        server.sql(name, EMPTY)
+    except psycopg.Error:
+        server.drop(name)
+    else:
+        _idle.append(name)
+
+
+EMPTY = """
+SET lock_timeout = '2s';
+TRUNCATE treewarden.jobs, treewarden.poison_jobs, treewarden.job_types, treewarden.job_schedules,
+    treewarden.idempotency RESTART IDENTITY;
+DROP SCHEMA public CASCADE;
+CREATE SCHEMA public
+"""
 
 
 def claim(most: int = 10, *, of: str = "a", lease: float = 60.0, by: str = "w1", **more) -> Claim:
@@ -63,6 +121,23 @@ async def take(engine: Engine, most: int = 10, **more):
 async def states(engine: Engine, of: str = "a") -> dict[str, int]:
     """How many jobs are in which state."""
     return dict((await engine.statistics()).jobs.get(of, {}))
+
+
+def sql(db, statement: str, *values: object):
+    """Run a statement on a connection of any kind; `?` stands for a value, `{s}` for where our tables are."""
+    lite = isinstance(db, sqlite3.Connection)
+    statement = statement.format(s="" if lite else "treewarden.")
+    return db.execute(statement if lite else statement.replace("?", "%s"), values)
+
+
+async def ask(engine: Engine, statement: str, *values: object) -> list[tuple]:
+    """Run a statement in a transaction of an engine; its rows."""
+
+    def step(db):
+        cursor = sql(db, statement, *values)
+        return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+    return await engine.run(step)
 
 
 DONE = Completed()

@@ -16,7 +16,7 @@ from actors.jobs import (
     State,
     Why,
 )
-from tests.jobs.kit import DONE, back, claim, failed, put, states, take
+from tests.jobs.kit import DONE, ask, back, claim, failed, put, sql, states, take
 
 
 async def test_a_job_comes_as_it_was_put_in(engine):
@@ -388,12 +388,12 @@ async def test_pruning(engine, clock):
 
 async def test_effect_and_completion_are_one(engine):
     """What a handler writes in the job's transaction is there exactly if the job is completed."""
-    await engine.run(lambda db: db.execute("CREATE TABLE effects (x TEXT)"))
+    await ask(engine, "CREATE TABLE effects (x TEXT)")
     (key,) = await put(engine, "x")
     job = (await take(engine))["x"]
 
     def act(db, amount):
-        db.execute("INSERT INTO effects VALUES (?)", (amount,))
+        sql(db, "INSERT INTO effects VALUES (?)", amount)
         return {"paid": amount}
 
     def break_(db):
@@ -408,8 +408,7 @@ async def test_effect_and_completion_are_one(engine):
     assert await job.transaction(act, "all") == {"paid": "all"}
 
     assert (await engine.find(key)).result == '{"paid":"all"}'
-    rows = await engine.run(lambda db: db.execute("SELECT x FROM effects").fetchall())
-    assert [tuple(row) for row in rows] == [("all",)]
+    assert await ask(engine, "SELECT x FROM effects") == [("all",)]
     with pytest.raises(LeaseLost):
         await job.transaction(act, "again")
 
@@ -430,10 +429,10 @@ async def test_a_lost_lease_has_no_effect(engine, clock):
 
 async def test_outbox(engine):
     """A job enqueued in the caller's own transaction is there exactly if what was written with it is."""
-    await engine.run(lambda db: db.execute("CREATE TABLE orders (x TEXT)"))
+    await ask(engine, "CREATE TABLE orders (x TEXT)")
 
     def order(db, fail):
-        db.execute("INSERT INTO orders VALUES ('o')")
+        sql(db, "INSERT INTO orders VALUES ('o')")
         engine.enqueue_in(db, NewJob("a", {"name": "mail"}))
         if fail:
             raise ZeroDivisionError

@@ -86,14 +86,15 @@ class Admin:
         self._ring = ring
         self._clock = clock
 
-    def _step(self, text: str, **values: object) -> Step:
+    def step(self, text: str, **values: object) -> Step:
+        """A statement, with the schema in place of `{s}` and the values that are often asked for."""
         now = None if self._clock is None else self._clock()
         whole = {"now": now, **self._ring, **values}
         return Step(text.format(s=self._schema).encode(), whole, hot=False)
 
     def find(self, key: str) -> Plan[JobInfo]:
         """One job."""
-        rows: Rows = yield self._step(_FIND, id=_number(key))
+        rows: Rows = yield self.step(_FIND, id=_number(key))
         if not rows:
             raise NoSuchJob(key, wanted="stored here")
         (
@@ -131,35 +132,35 @@ class Admin:
 
     def cancel(self, key: str) -> Plan[str | None]:
         """End an unfinished job. Returns its type if it was one."""
-        rows: Rows = yield self._step(_CANCEL, id=_number(key))
+        rows: Rows = yield self.step(_CANCEL, id=_number(key))
         return str(rows[0][0]) if rows else None
 
     def set_retries(self, key: str, retries: int) -> Plan[None]:
         """Set what is left of an unfinished job's retries."""
-        if not (yield self._step(_RETRIES, id=_number(key), retries=retries)):
+        if not (yield self.step(_RETRIES, id=_number(key), retries=retries)):
             raise NoSuchJob(key, wanted="unfinished")
 
     def resolve(self, key: str, retries: int | None) -> Plan[str]:
         """Make an incident ready to run. Returns its type. One transaction."""
-        rows: Rows = yield self._step(_INCIDENT, id=_number(key))
+        rows: Rows = yield self.step(_INCIDENT, id=_number(key))
         if not rows:
             raise NoSuchJob(key, wanted="an incident")
         left = rows[0][0] if retries is None else retries
         if left < 1:
             raise NoRetriesLeft(key)
-        done: Rows = yield self._step(_RESOLVE, id=_number(key), retries=left)
+        done: Rows = yield self.step(_RESOLVE, id=_number(key), retries=left)
         return str(done[0][0])
 
     def drop(self, key: str) -> Plan[None]:
         """Cancel an incident. One transaction."""
-        rows: Rows = yield self._step(_INCIDENT, id=_number(key))
+        rows: Rows = yield self.step(_INCIDENT, id=_number(key))
         if not rows:
             raise NoSuchJob(key, wanted="an incident")
         yield from self.cancel(key)
 
     def poison(self, job_type: str | None, most: int) -> Plan[tuple[PoisonJob, ...]]:
         """What was set aside, oldest first."""
-        rows: Rows = yield self._step(_POISON, type=job_type, most=most)
+        rows: Rows = yield self.step(_POISON, type=job_type, most=most)
         return tuple(
             PoisonJob(
                 key=str(key),
@@ -175,20 +176,20 @@ class Admin:
 
     def pause(self, job_type: str, paused: bool) -> Plan[None]:
         """Hand the type out no more, or again."""
-        yield self._step(_PAUSE, type=job_type, paused=paused)
+        yield self.step(_PAUSE, type=job_type, paused=paused)
 
     def limit(self, job_type: str, most: int | None) -> Plan[None]:
         """Set how many of a type may be active at once."""
-        yield self._step(_LIMIT, type=job_type, most=most)
+        yield self.step(_LIMIT, type=job_type, most=most)
 
     def prune(self, older_than: float) -> Plan[int]:
         """Delete some of what was finished longer ago than that; how many."""
-        rows: Rows = yield self._step(_PRUNE, older=float(older_than), batch=PRUNED_AT_ONCE)
+        rows: Rows = yield self.step(_PRUNE, older=float(older_than), batch=PRUNED_AT_ONCE)
         return int(rows[0][0])
 
     def counts(self) -> Plan[EngineStatistics]:
         """Counts by type and state."""
-        counts, types, aside = yield [self._step(one) for one in (_COUNTS, _TYPES, _ASIDE)]
+        counts, types, aside = yield [self.step(one) for one in (_COUNTS, _TYPES, _ASIDE)]
         jobs: dict[str, dict[str, int]] = {}
         for kind, state, count in counts:
             jobs.setdefault(kind, {})[state] = count

@@ -19,12 +19,15 @@ from psycopg import errors, pq
 from actors.errors import EngineUnreachable
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
-__all__ = ["Link", "carry_out"]
+__all__ = ["AGAIN", "TRIES", "UNDONE", "Link", "carry_out", "is_dead", "lost_by"]
 
 T = TypeVar("T")
-_AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure)
+AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure)
 """The server has undone the transaction and asks for it to be tried again."""
-_TRIES: Final = 5
+UNDONE: Final = (errors.AdminShutdown,)
+"""Told to end, a server process says so, and has undone what it was at: it may be begun anew on another connection."""
+TRIES: Final = 5
+"""Times that such a transaction is carried out."""
 _CANCEL_WITHIN: Final = 5.0
 
 
@@ -58,23 +61,36 @@ class Link:
 
     def run(self, task: Task[T]) -> T:
         """Carry out a plan."""
+        if task.atomic:
+            return self._repeated(lambda db: self._in_transaction(db, task))
+        return drive(task.make(), self._perform)
+
+    def call(self, fn: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """Run a function in a transaction."""
+        with _Watched(self) as db, db.transaction():
+            return fn(db)
+
+    def _in_transaction(self, db: psycopg.Connection[Any], task: Task[T]) -> T:
+        with db.transaction():
+            return drive(task.make(), lambda step: perform(db, step, self._prepare))
+
+    def _perform(self, step: Steps) -> Any:
+        return self._repeated(lambda db: perform(db, step, self._prepare))
+
+    def _repeated(self, fn: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """Do what is one transaction, anew if the server says that it has undone it."""
         tries = 0
         while True:
             tries += 1
             try:
-                with self._watched() as db:
-                    if task.atomic:
-                        with db.transaction():
-                            return carry_out(db, task.make(), prepare=self._prepare)
-                    return carry_out(db, task.make(), prepare=self._prepare)
-            except _AGAIN:
-                if tries == _TRIES:
+                with _Watched(self) as db:
+                    return fn(db)
+            except AGAIN:
+                if tries == TRIES:
                     raise
-
-    def call(self, fn: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """Run a function in a transaction."""
-        with self._watched() as db, db.transaction():
-            return fn(db)
+            except EngineUnreachable as error:
+                if tries == TRIES or not isinstance(error.__cause__, UNDONE):
+                    raise
 
     def run_together(self, tasks: Sequence[Task[Any]]) -> list[outcome.Outcome[Any]] | None:
         """Carry out the beginnings of several plans in one commit, and then the rest of each.
@@ -89,7 +105,7 @@ class Link:
                 return None
             steps.append(first if isinstance(first, list) else [first])
         try:
-            with self._watched() as db:
+            with _Watched(self) as db:
                 rows = iter(_pipeline(db, [one for some in steps for one in some], self._prepare))
         except EngineUnreachable as error:
             return [outcome.Error(error) for _ in tasks]
@@ -107,8 +123,7 @@ class Link:
             step = plan.send(answer)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        with self._watched() as db:
-            return carry_out(db, plan, step, prepare=self._prepare)
+        return drive(plan, self._perform, step)
 
     @property
     def _prepare(self) -> bool | None:
@@ -116,16 +131,13 @@ class Link:
 
     # -- the connection --------------------------------------------------------------------------
 
-    def _watched(self) -> _Watched:
-        return _Watched(self)
-
     def ready(self) -> psycopg.Connection[Any]:
         """A connection that was alive just now.
 
         Raises:
             EngineUnreachable: there is none to be had. Nothing was done.
         """
-        if self._db is not None and _dead(self._db):
+        if self._db is not None and is_dead(self._db):
             self.close()
         if self._db is None:
             try:
@@ -138,12 +150,11 @@ class Link:
 
     def lost(self, error: psycopg.Error) -> EngineUnreachable | None:
         """What an error means if the connection died of it."""
-        db = self._db
-        if db is None or not (db.closed or db.pgconn.status == pq.ConnStatus.BAD):
-            return None
-        self.failures += 1
-        self.close()
-        return EngineUnreachable(self._where, str(error).strip(), unsure=True)
+        found = None if self._db is None else lost_by(self._db, error, self._where)
+        if found is not None:
+            self.failures += 1
+            self.close()
+        return found
 
     def close(self) -> None:
         """Close the connection; the next call makes another."""
@@ -198,36 +209,38 @@ class _Watched:
                 raise lost from error
 
 
-def carry_out(
-    db: psycopg.Connection[Any],
-    plan: Plan[T],
-    step: Steps | None = None,
-    *,
-    prepare: bool | None = None,
-    pipeline: bool = True,
-) -> T:
-    """Run a plan on a connection, from the start or from a step on."""
+def carry_out(db: psycopg.Connection[Any], plan: Plan[T]) -> T:
+    """Run a plan in the transaction that is open on a connection of somebody else's."""
+    return drive(plan, lambda step: perform(db, step, None, pipeline=False))
+
+
+def drive(plan: Plan[T], do: Callable[[Steps], Any], step: Steps | None = None) -> T:
+    """Run a plan, from the start or from a step on."""
     try:
         if step is None:
             step = next(plan)
         while True:
-            answer: Any
-            if isinstance(step, Step):
-                answer = _rows(db, step, prepare)
-            elif isinstance(step, Copy):
-                with db.cursor() as cursor, cursor.copy(step.sql) as copy:
-                    for row in step.rows:
-                        copy.write_row(row)
-                answer = []
-            elif len(step) == 1 or not pipeline:
-                answer = [_rows(db, one, prepare) for one in step]
-            else:
-                answer = _pipeline(db, step, prepare)
-            step = plan.send(answer)
+            step = plan.send(do(step))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         plan.close()
+
+
+def perform(
+    db: psycopg.Connection[Any], step: Steps, prepare: bool | None, *, pipeline: bool = True
+) -> Any:
+    """Do one step; its rows."""
+    if isinstance(step, Step):
+        return _rows(db, step, prepare)
+    if isinstance(step, Copy):
+        with db.cursor() as cursor, cursor.copy(step.sql) as copy:
+            for row in step.rows:
+                copy.write_row(row)
+        return []
+    if len(step) == 1 or not pipeline:
+        return [_rows(db, one, prepare) for one in step]
+    return _pipeline(db, step, prepare)
 
 
 def _rows(db: psycopg.Connection[Any], step: Step, prepare: bool | None) -> Rows:
@@ -246,7 +259,7 @@ def _pipeline(
     return [one.fetchall() if one.description is not None else [] for one in cursors]
 
 
-def _dead(db: psycopg.Connection[Any]) -> bool:
+def is_dead(db: psycopg.BaseConnection[Any]) -> bool:
     """Whether an idle connection is known to be gone: then something is there to be read, in the end the end."""
     if db.closed:
         return True
@@ -260,6 +273,16 @@ def _dead(db: psycopg.Connection[Any]) -> bool:
         except psycopg.Error:
             return True
     return db.pgconn.status == pq.ConnStatus.BAD
+
+
+def lost_by(
+    db: psycopg.BaseConnection[Any], error: psycopg.Error, where: str
+) -> EngineUnreachable | None:
+    """What an error of a statement means, if the connection died of it."""
+    if not db.closed and db.pgconn.status != pq.ConnStatus.BAD:
+        return None
+    reason = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    return EngineUnreachable(where, reason, unsure=not isinstance(error, UNDONE))
 
 
 def _cancel(db: psycopg.Connection[Any]) -> None:

@@ -19,10 +19,19 @@ __all__ = ["Address", "connector"]
 
 # What a planner that knows none of the numbers has to be kept from: a table of a minute ago and one of a million rows get the
 # same plans, all by index, and they are made once.
+# A table that somebody has locked keeps them for so long at most, since they share these connections with the renewal of leases.
 _HOT: Final = (
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
-    " SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan"
+    " SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan;"
+    " SET lock_timeout = '10s'"
 )
+# A peer that is gone without a word is noticed within half a minute, not after the two hours of the operating system.
+_ALIVE: Final = {
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 
 
 @attrs.frozen
@@ -53,6 +62,7 @@ class Address:
         options = {
             "application_name": application,
             "connect_timeout": max(1, round(connect_timeout)),
+            **_ALIVE,
             **found,
         }
         defaults = {

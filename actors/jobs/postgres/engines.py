@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import attrs
 import trio
@@ -32,15 +32,17 @@ from actors.jobs.engine import (
 from actors.jobs.job import MAX_BYTES, Lease, NewJob, encode
 from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
-from actors.jobs.postgres import schema as tables
-from actors.jobs.postgres.admin import PRUNED_AT_ONCE, Admin
-from actors.jobs.postgres.steps import Task
+from actors.jobs.postgres import admin, schema as tables
+from actors.jobs.postgres.runner import PoolStatistics, Runner
+from actors.jobs.postgres.steps import Step, Task
 from actors.jobs.postgres.store import COPY_FROM, Store, prepare
 from actors.options import OptionError
+from actors.records import record
 
 if TYPE_CHECKING:
     import psycopg
 
+    from actors.jobs.postgres.listener import Listener, ListenerStatistics
     from actors.jobs.postgres.threads import Threads
 
 __all__ = ["PostgresEngine", "open_postgres"]
@@ -49,10 +51,16 @@ T = TypeVar("T")
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
-class Runner(Protocol):
-    """Carries plans out."""
+@record
+class PostgresStatistics(EngineStatistics):
+    """One look at the engine and at its connections."""
 
-    async def run(self, task: Task[T]) -> T: ...
+    workers: PoolStatistics
+    """Those for workers and for enqueuing."""
+    calls: PoolStatistics
+    """Those for operators and for transactions of one's own."""
+    listener: ListenerStatistics | None
+    """None behind a pooler."""
 
 
 class PostgresEngine(Engine):
@@ -65,19 +73,21 @@ class PostgresEngine(Engine):
         schema: str,
         hot: Runner,
         calls: Threads,
+        listener: Callable[..., Listener] | None,
         clock: Callable[[], float] | None,
         max_bytes: int,
     ) -> None:
         self.name = name
         self.max_bytes = max_bytes
         origin = token_hex(4)
-        ring = {"channel": tables.channel(schema), "origin": f"{origin}:"}
+        ring = {"channel": tables.channel(schema), "origin": origin}
         self._store = Store(name, schema, ring, clock)
-        self._admin = Admin(name, schema, ring, clock)
+        self._admin = admin.Admin(name, schema, ring, clock)
         self._hot = hot
         self._calls = calls
         self._listeners: dict[str, list[Callable[[], object]]] = {}
         self._doubtful: set[Lease] = set()
+        self._listener = listener and listener(ring["channel"], origin, self._heard)
 
     # -- transactions of one's own ---------------------------------------------------------------
 
@@ -100,13 +110,28 @@ class PostgresEngine(Engine):
         from actors.jobs.postgres.blocking import carry_out
 
         found = prepare(jobs, self.max_bytes)
-        return carry_out(connection, self._store.enqueue(found), prepare=None, pipeline=False)
+        return carry_out(connection, self._store.enqueue(found))
 
     def wake(self, *job_types: str) -> None:
         """Say that there may be work of these types."""
         for job_type in job_types:
             for ring in tuple(self._listeners.get(job_type, ())):
                 ring()
+
+    def _heard(self, job_type: str | None) -> None:
+        if job_type is None:
+            self.wake(*self._listeners)
+        elif len(job_type) < 1000:
+            self.wake(job_type)
+        else:  # it is the beginning of one
+            self.wake(*(one for one in self._listeners if one.startswith(job_type)))
+
+    async def aclose(self) -> None:
+        """Close all connections; what was asked for before is done first."""
+        if self._listener is not None:
+            await self._listener.aclose()
+        await self._calls.aclose()
+        await self._hot.aclose()
 
     # -- putting jobs in -------------------------------------------------------------------------
 
@@ -254,14 +279,35 @@ class PostgresEngine(Engine):
         while True:
             gone = await self._calls.run(Task(partial(self._admin.prune, older_than)))
             total += gone
-            if gone < PRUNED_AT_ONCE:
+            if gone < admin.PRUNED_AT_ONCE:
                 return total
 
-    async def statistics(self) -> EngineStatistics:
-        return await self._calls.run(Task(self._admin.counts, write=False))
+    async def statistics(self) -> PostgresStatistics:
+        """One look at the jobs, which are counted, and at the connections."""
+        counts = await self._calls.run(Task(self._admin.counts, write=False))
+        return PostgresStatistics(
+            name=counts.name,
+            jobs=counts.jobs,
+            poison=counts.poison,
+            paused=counts.paused,
+            limits=counts.limits,
+            workers=self._hot.statistics(),
+            calls=self._calls.statistics(),
+            listener=None if self._listener is None else self._listener.statistics(),
+        )
+
+    # -- for what is kept beside the jobs --------------------------------------------------------
+
+    def step(self, text: str, **values: object) -> Step:
+        """A statement of this schema (`{s}`), at the time of this engine's clock (`now`)."""
+        return self._admin.step(text, **values)
+
+    async def carry_out(self, task: Task[T]) -> T:
+        """Carry out a plan of such statements."""
+        return await self._calls.run(task)
 
     def __repr__(self) -> str:
-        return f"<PostgresEngine {self.name!r}, {self._hot!r}>"
+        return f"<PostgresEngine {self.name!r}, {self._hot!r}, {self._listener!r}>"
 
 
 @asynccontextmanager
@@ -305,6 +351,7 @@ async def open_postgres(
         )
     from actors.jobs.postgres.blocking import Link
     from actors.jobs.postgres.door import Address, connector
+    from actors.jobs.postgres.listener import Listener
     from actors.jobs.postgres.threads import Threads
 
     _check(schema, driver, connections)
@@ -317,15 +364,27 @@ async def open_postgres(
         return Link(make, str(address), prepared=not pooler)
 
     title = name or address.database
-    workers = Threads(lambda: link(hot), connections, title)
+    workers: Runner
+    if driver == "native":
+        from actors.jobs.postgres.native import NativePool
+
+        workers = NativePool(hot, str(address), connections, prepared=not pooler)
+    else:
+        workers = Threads(lambda: link(hot), connections, title)
     calls = Threads(lambda: link(plain), connections, title)
+    engine = PostgresEngine(
+        name=title,
+        schema=schema,
+        hot=workers,
+        calls=calls,
+        listener=None if pooler else partial(Listener, plain),
+        clock=clock,
+        max_bytes=max_bytes,
+    )
     try:
-        yield PostgresEngine(
-            name=title, schema=schema, hot=workers, calls=calls, clock=clock, max_bytes=max_bytes
-        )
+        yield engine
     finally:
-        await calls.aclose()
-        await workers.aclose()
+        await engine.aclose()
 
 
 def _check(schema: object, driver: object, connections: object) -> None:

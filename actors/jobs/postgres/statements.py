@@ -190,8 +190,8 @@ rung AS MATERIALIZED (
     SELECT pg_notify(%(channel)s, %(origin)s || left(type, 1000)) FROM (
         SELECT DISTINCT type FROM told WHERE state = 'ready') AS types
 )
-SELECT id, claims FROM told WHERE (SELECT count(*) FROM rung) >= 0"""
-"""Settles whatever is more than a completion. Returns what was settled."""
+SELECT id, claims, extract(epoch FROM now)::float8 FROM told, clock WHERE (SELECT count(*) FROM rung) >= 0"""
+"""Settles whatever is more than a completion. Returns what was settled, and when."""
 
 DOUBT: Final = """
 SELECT id, claims FROM {s}.jobs

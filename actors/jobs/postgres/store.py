@@ -143,8 +143,8 @@ class Store:
             self._read(rows, claim, jobs, poisoned, spoilt)
         if spoilt:
             bad = {job.lease: Settlement(job.lease, Poisoned(why)) for job, why in spoilt}
-            yield self._settling(bad)
-            poisoned += [_aside(job, why, rows[0][0]) for job, why in spoilt]
+            settled: Rows = yield self._settling(bad)
+            poisoned += [_aside(job, why, settled[0][2]) for job, why in spoilt if settled]
         times = [time for time in rows[0][1:3] if time is not None]
         if jobs:
             times.append(claim.lease)
@@ -394,7 +394,7 @@ def _pairs(rows: Sequence[tuple[Any, ...]]) -> dict[str, object]:
 
 
 def _leases(rows: Iterable[Sequence[Any]]) -> frozenset[Lease]:
-    return frozenset(Lease(str(key), str(token)) for key, token in rows)
+    return frozenset(Lease(str(key), str(token)) for key, token, *_ in rows)
 
 
 def _aside(job: Job, why: str, now: float) -> PoisonJob:

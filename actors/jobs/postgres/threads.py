@@ -8,6 +8,8 @@ Floor: above steps and blocking. Theory:
   them, then go out in one pipeline and are one commit, so that several workers share the wait for the disk.
 * A write that has begun is waited for; one that has not is withdrawn. A read is cancelled on the server, and its thread takes
   nothing else before the server has heard that.
+* A server that is frozen must not keep a program from ending: when nobody wants the result of a write any more, it is waited for
+  a while longer, and then its caller hears that nothing is known about it. Time is that of the machine there, as the server's is.
 * A connection is looked at before it is used. One that has died meanwhile is replaced, and nothing was sent. One that dies
   in use fails the call, and the caller has to find out what became of it.
 * The threads are daemons: a database that nobody closed does not keep the process.
@@ -18,44 +20,28 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import attrs
 import outcome
 import trio
 
+from actors.errors import EngineUnreachable
 from actors.jobs.postgres.blocking import Link
+from actors.jobs.postgres.runner import PoolStatistics
 from actors.jobs.postgres.steps import Task
-from actors.records import Record, record
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PoolStatistics", "Threads"]
+__all__ = ["Threads"]
 
 T = TypeVar("T")
-_GROUP = 16
+_GROUP: Final = 16
 """Plans in one commit at most."""
-
-
-@record
-class PoolStatistics(Record):
-    """One look at connections."""
-
-    size: int
-    """Connections at most."""
-    open: int
-    busy: int
-    waiting: int
-    """Calls that wait for a connection."""
-    calls: int
-    """Calls so far."""
-    commits: int
-    """Transactions so far; fewer than the calls if several shared one."""
-    connects: int
-    """Connections made so far."""
-    failures: int
-    """Calls that a connection failed, and connections that could not be made."""
+_PATIENCE: Final = 10.0
+"""Seconds that a cancelled caller waits for a write that has begun."""
 
 
 @attrs.define(eq=False)
@@ -68,6 +54,9 @@ class _Order:
     begun: bool = False
     raise_cancel: Callable[[], Any] | None = None
     cancel: Callable[[], None] | None = None
+    timer: threading.Timer | None = None
+    told: bool = False
+    """True once its caller knows."""
     result: outcome.Outcome[Any] | None = None
 
 
@@ -79,6 +68,7 @@ class Threads:
         self._size = size
         self._name = name
         self._orders: deque[_Order] = deque()
+        self._begun: set[_Order] = set()
         self._lock = threading.Condition()
         self._closing = False
         self._links: list[Link] = []
@@ -122,18 +112,23 @@ class Threads:
                 order.raise_cancel = raise_cancel
                 if order.cancel is not None:
                     order.cancel()
+                elif order.write:
+                    order.timer = threading.Timer(_PATIENCE, self._give_up, [order])
+                    order.timer.daemon = True
+                    order.timer.start()
             return trio.lowlevel.Abort.FAILED
 
         return await trio.lowlevel.wait_task_rescheduled(abort)
 
     async def aclose(self) -> None:
-        """Close the connections; what was asked for before is done first."""
-        with trio.CancelScope(shield=True):
-            with self._lock:
-                self._closing = True
-                self._lock.notify_all()
-                if not self._threads:
-                    self._ended.set()
+        """Close the connections; what was asked for before is done first, unless the server is frozen."""
+        with self._lock:
+            self._closing = True
+            self._lock.notify_all()
+            if not self._threads:
+                self._ended.set()
+            frozen = any(order.told for order in self._begun)
+        with trio.CancelScope(shield=True, deadline=trio.current_time() if frozen else inf):
             await self._ended.wait()
 
     # -- on the threads --------------------------------------------------------------------------
@@ -149,6 +144,8 @@ class Threads:
         while orders := self._next():
             self._carry_out(link, orders)
             self._deliver(orders)
+            with self._lock:
+                self._begun.difference_update(orders)
         link.close()
         with self._lock:
             self._threads -= 1
@@ -173,6 +170,7 @@ class Threads:
                 if orders and not (_shared(order) and _shared(orders[0])):
                     break
                 self._orders.popleft().begun = True
+                self._begun.add(order)
                 orders.append(order)
             return orders
 
@@ -208,12 +206,27 @@ class Threads:
                 # A write is done or not done whoever was cancelled meanwhile: its caller hears which.
                 if order.raise_cancel is not None and not order.write:
                     result = outcome.capture(order.raise_cancel)
-                trio.lowlevel.reschedule(order.caller, result)
+                _tell(order, result)
 
         try:
             orders[0].token.run_sync_soon(wake)
         except trio.RunFinishedError:
             pass  # the run is over, and so are those who waited
+
+    def _give_up(self, order: _Order) -> None:
+        """Its server does not answer. The thread goes on waiting, since it can do nothing else."""
+        reason = f"no answer within {_PATIENCE:g} s after the call was cancelled"
+        error = EngineUnreachable(self._name, reason, unsure=True)
+
+        def tell() -> None:
+            _tell(order, outcome.Error(error))
+            if self._closing:
+                self._ended.set()
+
+        try:
+            order.token.run_sync_soon(tell)
+        except trio.RunFinishedError:
+            pass
 
     # -- seen from outside -----------------------------------------------------------------------
 
@@ -238,6 +251,14 @@ class Threads:
             f"<Threads {state}, {self._threads} of {self._size} connections,"
             f" {len(self._orders)} waiting>"
         )
+
+
+def _tell(order: _Order, result: outcome.Outcome[Any]) -> None:
+    if order.timer is not None:
+        order.timer.cancel()
+    if not order.told:
+        order.told = True
+        trio.lowlevel.reschedule(order.caller, result)
 
 
 def _shared(order: _Order) -> bool:
