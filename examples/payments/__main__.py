@@ -34,8 +34,9 @@ from examples.payments.orders import read, write
 from examples.payments.proof import Proof, gather, prove, read_faults
 from examples.payments.report import report
 from examples.payments.screen import LiveScreen, PlainScreen, Screen
+from examples.payments.server import NoServer, with_server
 from examples.payments.settings import Settings
-from examples.payments.store import NoServer, open_books, private_server
+from examples.payments.store import open_books
 
 EXIT_CODES: Final = {"SIGINT": 130, "SIGTERM": 143}
 
@@ -96,11 +97,11 @@ class Ending:
     failure: TreeFailed | None
 
 
-async def main(chosen: Settings, board: Board, screen: Screen) -> Ending:
+async def main(given: Settings, board: Board, screen: Screen) -> Ending:
     """Run the tree until all is settled or somebody stops it; then look at what is on disk."""
     pool: Pool | None = None
     failure: TreeFailed | None = None
-    async with open_books(chosen) as books:
+    async with with_server(given, board) as chosen, open_books(chosen) as books:
         await books.open()
         board.numbers = await books.numbers()
         demo = Demo(chosen, books, board)
@@ -111,7 +112,7 @@ async def main(chosen: Settings, board: Board, screen: Screen) -> Ending:
                     demo.tree(),
                     stop_timeout=20,
                     signals=True,
-                    listeners=[demo.listen],
+                    listeners=[board.listen],
                     wait_ready=False,
                 ) as pool:
                     # It goes on until the tree has ended, and so shows the stop as well.
@@ -142,16 +143,13 @@ def command(options: argparse.Namespace) -> int:
     board = Board(orders=len({line.ref for line in read(chosen.csv)}))
     try:
         with ExitStack() as stack:
-            if chosen.engine == "postgres" and not chosen.dsn:
-                dsn = stack.enter_context(private_server(folder / "postgres"))
-                chosen = attrs.evolve(chosen, dsn=dsn)
             # The screen shows what matters; the whole story, with tracebacks, goes to a file.
             logging.basicConfig(
                 filename=chosen.log, level=logging.INFO, format="%(asctime)s demo: %(message)s"
             )
             stack.callback(logging.shutdown)
             ending = trio.run(watched, chosen, board, console, options)
-    except (NoServer, ActorError) as reason:  # there is no such database, or no driver for it
+    except (NoServer, ActorError, TreeFailed) as reason:  # there is no such database, or no driver
         console.print(str(reason), style="red", soft_wrap=True)
         code = 2
     else:

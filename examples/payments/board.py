@@ -9,7 +9,10 @@ from typing import Any
 import attrs
 import trio
 
+from actors import Event
 from examples.payments.books import Numbers
+from supervision import Pool
+from supervision.events import Failed, StopRequested
 
 __all__ = ["Board", "Line"]
 
@@ -40,6 +43,10 @@ class Board:
     breakers: dict[str, dict[str, str]] = attrs.field(factory=dict)
     lines: deque[Line] = attrs.field(factory=lambda: deque(maxlen=100))
     counts: Counter[str] = attrs.field(factory=Counter)
+    database: Pool | None = None
+    """The tree that keeps a PostgreSQL server, if this demonstration has one of its own."""
+    crash: Callable[[], None] | None = None
+    """Ends that server as a power cut would."""
     stopped_by: str = ""
     """Who or what asked the demonstration to stop."""
     say: Callable[[Line], object] | None = None
@@ -66,10 +73,27 @@ class Board:
         if "happened" in message:
             self.happened(path, message["happened"])
 
+    def listen(self, event: Event) -> None:
+        """What happens in the trees of this process."""
+        if isinstance(event, Failed):
+            self.happened(event.path, f"failed: {event.error}".partition(" (")[0])
+        elif isinstance(event, StopRequested) and event.path == "demo":
+            self.stopped_by = event.why
+            self.happened(
+                event.path,
+                f"is asked to stop ({event.why}): what is in work is finished, a second signal does not wait for it",
+            )
+
     def happened(self, path: str, text: str) -> None:
         """Something to show."""
-        _, name, number = (*path.split("/"), "", "")[:3]
-        who = f"office {number}" if name == "office" else name or "demo"
+        tree, name, number = (*path.split("/"), "", "")[:3]
+        who = (
+            f"office {number}"
+            if name == "office"
+            else "database"
+            if tree == "database"
+            else name or tree
+        )
         line = Line(trio.current_time(), who, text, bad="fail" in text or "kill" in text)
         self.lines.append(line)
         if self.say is not None:

@@ -10,7 +10,7 @@ from random import Random
 
 import attrs
 
-from actors import Context, Event
+from actors import Context
 from actors.jobs import NewJob
 from examples.payments.board import Board
 from examples.payments.books import Books
@@ -18,7 +18,6 @@ from examples.payments.orders import Line, read
 from examples.payments.program import Program
 from examples.payments.settings import Settings
 from supervision import RestartPolicy, Supervisor, Worker
-from supervision.events import Failed, StopRequested
 
 __all__ = ["Demo"]
 
@@ -83,20 +82,32 @@ class Demo:
             self.board.numbers = await self.books.numbers()
 
     async def chaos(self, ctx: Context) -> None:
-        """Kill a process that works on payments, without a warning, at some points of the way."""
+        """Kill, without a warning and at some points of the way, a process that works on payments; once the database."""
         random = Random(f"chaos {self.settings.seed}")
-        for share in self.settings.kills:
+        shares = [(share, self._kill) for share in self.settings.kills]
+        if self.board.crash is not None:
+            shares.append((sum(self.settings.kills) / len(shares) + 0.1, self._crash))
+        for share, strike in sorted(shares, key=lambda pair: pair[0]):
             if self._share() > share:
                 continue  # an earlier run of the program came so far
             while self._share() < share:
                 if not await ctx.sleep(0.05):
                     return
-            offices = [path for path in self.board.pids if "/office/" in path]
-            if offices:
-                victim = random.choice(sorted(offices))
-                self.board.counts["kills"] += 1
-                self.board.happened(victim, "is killed with SIGKILL, in the middle of its work")
-                os.kill(self.board.pids[victim], signal.SIGKILL)
+            strike(random)
+
+    def _kill(self, random: Random) -> None:
+        offices = sorted(path for path in self.board.pids if "/office/" in path)
+        if offices:
+            victim = random.choice(offices)
+            self.board.counts["kills"] += 1
+            self.board.happened(victim, "is killed with SIGKILL, in the middle of its work")
+            os.kill(self.board.pids[victim], signal.SIGKILL)
+
+    def _crash(self, _: Random) -> None:
+        if self.board.crash is not None:
+            self.board.counts["crashes"] += 1
+            self.board.happened("database/server/0", "is killed, as by a power cut")
+            self.board.crash()
 
     def _share(self) -> float:
         return self.board.numbers.settled / max(1, self.board.orders)
@@ -110,18 +121,6 @@ class Demo:
         while (await self.books.engine.find(job.key)).state not in ("completed", "incident"):
             if not await ctx.sleep(0.1):
                 return
-
-    def listen(self, event: Event) -> None:
-        """What happens in this tree, for the board."""
-        if isinstance(event, Failed):
-            self.board.counts["provider died" if "provider" in event.path else "office died"] += 1
-            self.board.happened(event.path, f"failed: {event.error}")
-        elif isinstance(event, StopRequested) and event.path == "demo":
-            self.board.stopped_by = event.why
-            self.board.happened(
-                event.path,
-                f"is asked to stop ({event.why}): what is in work is finished, a second signal does not wait for it",
-            )
 
 
 def _batches(lines: Iterator[Line], size: int) -> Iterator[list[Line]]:

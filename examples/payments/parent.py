@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 
 from actors import Event, Subscription
-from actors.jobs import JobSettled
+from actors.jobs import EngineFailing, EngineRecovered, JobSettled
 from actors.resilience import BreakerChanged, CallRetried, DegradationChanged
 from supervision import Pool, Supervisor, supervisor
 from supervision.events import Failed, GaveUp, StopRequested
@@ -22,7 +22,9 @@ __all__ = ["serve", "tell"]
 
 LOOK: Final = 0.25
 """Seconds between two pictures of the tree."""
-_WORTH_A_LINE: Final = (BreakerChanged, DegradationChanged, Failed, GaveUp, StopRequested)
+_WORTH_A_LINE: Final = (
+    BreakerChanged, DegradationChanged, EngineFailing, EngineRecovered, Failed, GaveUp, StopRequested,
+)  # fmt: skip
 _CHANGES: Final = {
     ("closed", "open"): "the breaker opens ({}): no charges are taken until the provider answers",
     ("half_open", "closed"): "the breaker closes ({}): charges are taken again",
@@ -98,12 +100,18 @@ def _repeats(event: Event) -> bool:
     """True if it follows from something else that is told."""
     if isinstance(event, StopRequested):
         return "/" in event.path
+    if isinstance(event, (EngineFailing, EngineRecovered)):
+        return "charges" not in event.path
     return isinstance(event, BreakerChanged) and (event.old, event.new) not in _CHANGES
 
 
 def _line(event: Event) -> str:
     if isinstance(event, Failed):
         return f"{event.path} failed: {type(event.error).__name__}: {event.error}"
+    if isinstance(event, EngineFailing):
+        return "the database does not answer: what is done is kept, and told when it does"
+    if isinstance(event, EngineRecovered):
+        return "the database answers again"
     if isinstance(event, BreakerChanged):
         return _CHANGES[event.old, event.new].format(event.why)
     return event.sentence()

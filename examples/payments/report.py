@@ -28,6 +28,7 @@ def _chaos(board: Board, faults: dict[str, int]) -> Table:
         table.add_row(str(times), f"provider {what}")
     for kind, text in {
         "kills": "a worker's process was killed with SIGKILL",
+        "crashes": "the database was killed, and recovered",
         "Failed": "a worker inside of a process crashed",
         "BreakerChanged": "a breaker opened or closed",
         "CallRetried": "a call was tried again at once",

@@ -138,14 +138,15 @@ class LiveScreen(Screen):
         table.add_column("restarts", justify="right", no_wrap=True)
         table.add_column("last error", no_wrap=True, ratio=1, overflow="ellipsis")
         now = trio.current_time()
-        for worker in pool.workers():
-            if worker.name in ("provider", "office"):
+        database = [] if self.board.database is None else self.board.database.workers()
+        for worker in (*database, *pool.workers()):
+            if worker.name in ("server", "provider", "office"):
                 for row in self._rows(worker, now):
                     table.add_row(*row)
         return table
 
     def _rows(self, worker: WorkerInfo, now: float) -> Iterator[tuple[RenderableType, ...]]:
-        name = worker.name if worker.name == "provider" else f"{worker.name} {worker.replica}"
+        name = f"office {worker.replica}" if worker.name == "office" else worker.name
         pid = self.board.pids.get(worker.path)
         state = str(worker.phase or worker.state)
         if worker.next_restart is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from examples.payments.store import NoServer, _programs
+from examples.payments.server import NoServer, _programs
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 120
@@ -173,7 +173,7 @@ async def test_the_proof_can_fail(folder, statement, database, found):
 
 
 async def test_postgres_and_several_processes_do_the_same():
-    """On a PostgreSQL server of its own, with three processes of which one is killed, the proof holds."""
+    """On a PostgreSQL server that crashes, with three processes of which one is killed, the proof holds."""
     try:
         _programs()
     except NoServer as reason:
@@ -185,3 +185,4 @@ async def test_postgres_and_several_processes_do_the_same():
     assert code == 0, output
     assert "The proof holds: 200 orders" in output
     assert "failed: killed by SIGKILL" in output
+    assert "the database was killed, and recovered" in output
