@@ -87,9 +87,10 @@ class Demo:
         shares = [(share, self._kill) for share in self.settings.kills]
         if self.board.crash is not None:
             shares.append((sum(self.settings.kills) / len(shares) + 0.1, self._crash))
+        before = self._share()  # so far came an earlier run of the program
         for share, strike in sorted(shares, key=lambda pair: pair[0]):
-            if self._share() > share:
-                continue  # an earlier run of the program came so far
+            if share < before:
+                continue
             while self._share() < share:
                 if not await ctx.sleep(0.05):
                     return
