@@ -109,7 +109,7 @@ class LiveScreen(Screen):
 
     def frame(self, pool: Pool, *, rows: int) -> RenderableType:
         """One picture, at most `rows` lines high."""
-        table = self._table(pool)
+        table = self._table(pool, rows - 12)
         left = max(1, min(12, rows - table.row_count - 7))
         return Group(self._bar(pool), Text(self.summary()), "", table, "", self._latest(left))
 
@@ -129,7 +129,7 @@ class LiveScreen(Screen):
         )
         return grid
 
-    def _table(self, pool: Pool) -> Table:
+    def _table(self, pool: Pool, most: int) -> Table:
         table = Table(
             box=None, pad_edge=False, expand=True, header_style="dim", padding=(0, 2, 0, 0)
         )
@@ -137,37 +137,38 @@ class LiveScreen(Screen):
         table.add_column("state", no_wrap=True, min_width=20)
         table.add_column("restarts", justify="right", no_wrap=True)
         table.add_column("last error", no_wrap=True, ratio=1, overflow="ellipsis")
-        now = trio.current_time()
         database = [] if self.board.database is None else self.board.database.workers()
-        for worker in (*database, *pool.workers()):
-            if worker.name in ("server", "provider", "office"):
-                for row in self._rows(worker, now):
+        workers = [worker for worker in pool.workers() if worker.name in ("provider", "office")]
+        now, processes = trio.current_time(), [*database, *workers]
+        inside = [row for process in processes for row in self._inside(process)]
+        for process in processes:
+            table.add_row(*self._process(process, now))
+            # Many processes in a small window: then only those inside of them are shown with whom something is wrong.
+            for trouble, row in self._inside(process):
+                if trouble or len(processes) + len(inside) <= most:
                     table.add_row(*row)
         return table
 
-    def _rows(self, worker: WorkerInfo, now: float) -> Iterator[tuple[RenderableType, ...]]:
-        name = f"office {worker.replica}" if worker.name == "office" else worker.name
+    def _process(self, worker: WorkerInfo, now: float) -> tuple[RenderableType, ...]:
+        name = {"office": f"office {worker.replica}", "server": "database"}.get(
+            worker.name, worker.name
+        )
         pid = self.board.pids.get(worker.path)
         state = str(worker.phase or worker.state)
         if worker.next_restart is not None:
             state += f" in {max(0.0, worker.next_restart - now):.1f} s"
-        yield _row(
-            f"{name}  (pid {pid})" if pid else name,
-            state,
-            worker.restarts,
-            str(worker.error or ""),
-            bold=True,
-        )
+        text = f"{name}  (pid {pid})" if pid else name
+        return _row(text, state, worker.restarts, str(worker.error or ""), bold=True)
+
+    def _inside(self, worker: WorkerInfo) -> Iterator[tuple[bool, tuple[RenderableType, ...]]]:
+        """The workers and breakers inside of a process, and of each if it is in trouble."""
         for row in self.board.rows.get(worker.path, []):
             inner = "/".join(part for part in row["path"].split("/")[1:] if not part.isdigit())
-            yield _row(f"  {inner}", row["state"], row["restarts"], row["error"])
+            shown = _row(f"  {inner}", row["state"], row["restarts"], row["error"])
+            yield row["state"] in ("restarting", "failed"), shown
         for breaker, how in self.board.breakers.get(worker.path, {}).items():
-            yield (
-                Text(f"  breaker {breaker}", "dim"),
-                Text(f"● {how.replace('_', ' ')}", _BREAKERS[how]),
-                Text(""),
-                Text(""),
-            )
+            state = Text(f"● {how.replace('_', ' ')}", _BREAKERS[how])
+            yield how != "closed", (Text(f"  breaker {breaker}", "dim"), state, "", "")
 
     def _latest(self, rows: int) -> Table:
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
