@@ -102,10 +102,10 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def demo(session: nox.Session) -> None:
     """The worked example, as someone runs it who has just installed the package."""
-    prepare(session, extras="[cli]")
+    prepare(session, "examples", extras="[cli,postgres]")
     # Ctrl-C reaches the example itself: give it the time to stop in order and to print its proof.
     session.run(
-        "python", "-m", "examples.outbox", *session.posargs,
+        "python", "-m", "examples.payments", *session.posargs,
         interrupt_timeout=30, terminate_timeout=10,
     )  # fmt: skip
 
