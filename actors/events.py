@@ -35,6 +35,8 @@ class Event(Record):
     """How a log should rank it: debug, info, warning or error."""
     decision: ClassVar[bool] = False
     """True if it records what the library decided, not what merely happened to it."""
+    traced: ClassVar[bool] = False
+    """True if a log should show the traceback of its `error`."""
 
     seq: int
     """Position in the stream, from 1, without holes."""

@@ -76,6 +76,7 @@ class Failed(Event):
     """A run failed."""
 
     level: ClassVar[str] = "warning"
+    traced: ClassVar[bool] = True
     error: BaseException | None
     """What it raised."""
     lasted: float

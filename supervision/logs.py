@@ -10,7 +10,7 @@ from typing import Final
 
 from actors.errors import shown
 from actors.events import Event
-from supervision.events import Failed, FailedForGood, GaveUp, Stuck
+from supervision.events import FailedForGood, GaveUp, Stuck
 
 __all__ = ["log_event"]
 
@@ -31,8 +31,8 @@ def log_event(event: Event) -> None:
         return
     text = event.sentence()
     error: BaseException | None = None
-    if isinstance(event, Failed):
-        error = event.error
+    if event.traced:
+        error = getattr(event, "error", None)
     elif isinstance(event, (GaveUp, FailedForGood)) and event.failures:
         error = event.failures[-1]
         if len(event.failures) > 1:

@@ -29,6 +29,7 @@ from actors.jobs.condition import Condition
 from actors.jobs.engine import Claim, Engine, Exchange, Settlement
 from actors.jobs.job import Job, Lease
 from actors.jobs.outcomes import (
+    Failed,
     Outcome,
     PutBack,
     Why,
@@ -40,6 +41,7 @@ from actors.jobs.signals import (
     IntakePaused,
     IntakeResumed,
     JobDuplicate,
+    JobFailed,
     JobIncident,
     JobSettled,
     LeaseGone,
@@ -310,7 +312,7 @@ class Shift:
         return PutBack(Why.CRASHED, "its worker failed")  # perhaps because of this very job
 
     def _outcome_of(self, error: Exception, job: Job) -> Outcome:
-        return outcome_of_error(
+        outcome = outcome_of_error(
             error,
             job,
             backoff=self.spec.backoff,
@@ -318,6 +320,17 @@ class Shift:
             now=datetime.now(UTC),
             limit=self.engine.max_bytes,
         )
+        if isinstance(outcome, Failed):
+            self._emit(
+                JobFailed,
+                job=job.key,
+                type=job.type,
+                attempt=job.attempt,
+                error=error,
+                retries=outcome.retries,
+                retry_in=outcome.retry_in if outcome.retries else 0.0,
+            )
+        return outcome
 
     def _lost(self, slot: Slot) -> None:
         slot.lost = True

@@ -18,6 +18,7 @@ __all__ = [
     "IntakePaused",
     "IntakeResumed",
     "JobDuplicate",
+    "JobFailed",
     "JobIncident",
     "JobSettled",
     "LeaseGone",
@@ -41,6 +42,31 @@ class JobSettled(Event):
     def sentence(self) -> str:
         why = f": {self.reason}" if self.reason else ""
         return f"job {self.job} ({self.type}) {self.outcome} in attempt {self.attempt}{why}"
+
+
+@record
+class JobFailed(Event):
+    """A handler failed. What becomes of the job is said by the `JobSettled` that follows."""
+
+    level: ClassVar[str] = "warning"
+    traced: ClassVar[bool] = True
+    job: str
+    type: str
+    attempt: int
+    error: Exception
+    """What it raised."""
+    retries: int
+    """How often the job may fail from now on."""
+    retry_in: float
+    """Seconds until it is due again, if it is."""
+
+    def sentence(self) -> str:
+        then = (
+            f"it is due again in {self.retry_in:.3g} s and may fail {self.retries} more times"
+            if self.retries
+            else "no retries are left"
+        )
+        return f"job {self.job} ({self.type}) failed in attempt {self.attempt}: {shown(self.error)}; {then}"
 
 
 @record

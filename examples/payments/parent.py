@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 
 from actors import Event, Subscription
-from actors.jobs import EngineFailing, EngineRecovered, JobSettled
+from actors.jobs import EngineFailing, EngineRecovered, JobFailed
 from actors.resilience import BreakerChanged, CallRetried, DegradationChanged
 from supervision import Pool, Supervisor, supervisor
 from supervision.events import Failed, GaveUp, StopRequested
@@ -89,9 +89,7 @@ async def _events(events: Subscription, end: trio.CancelScope) -> None:
     async for event in events:
         if isinstance(event, _WORTH_A_LINE) and not _repeats(event):
             await tell(happened=_line(event), kind=type(event).__name__)
-        elif isinstance(event, CallRetried) or (
-            isinstance(event, JobSettled) and event.outcome == "failed"
-        ):
+        elif isinstance(event, (CallRetried, JobFailed)):
             await tell(kind=type(event).__name__)
     end.cancel(reason="the tree has ended, and all is told")
 

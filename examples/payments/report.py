@@ -32,7 +32,7 @@ def _chaos(board: Board, faults: dict[str, int]) -> Table:
         "Failed": "a worker inside of a process crashed",
         "BreakerChanged": "a breaker opened or closed",
         "CallRetried": "a call was tried again at once",
-        "JobSettled": "a job was put back to be tried later",
+        "JobFailed": "a job failed and was put back to be tried later",
     }.items():
         if board.counts[kind]:
             table.add_row(str(board.counts[kind]), text)

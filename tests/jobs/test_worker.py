@@ -19,6 +19,7 @@ from actors.jobs import MemoryEngine, NewJob, State, job_worker
 from actors.options import OptionError
 from actors.resilience import BreakerPolicy, Dependency
 from supervision import Worker
+from supervision.logs import log_event
 from tests.jobs.kit import claim, put, states
 from tests.jobs.tree import at_work, one, worker
 
@@ -443,3 +444,46 @@ async def test_many_quick_jobs(autojump_clock, engine):
         await until(lambda: _all_done(engine, 500))
 
     assert len(done) == len(set(done)) == 500
+
+
+async def test_each_failed_attempt_is_reported_with_its_error(autojump_clock, engine, caplog):
+    """A handler that fails is seen at once, as a warning with its traceback, long before the retries are used up."""
+
+    async def handler(job, ctx):
+        raise TypeError("the gateway has no method pay")
+
+    async with at_work(worker(handler, engine)) as seen:
+        key = await one(engine, retries=2)
+        info = await settled(engine, key)
+
+    found = [event for event in seen.events if event.kind == "JobFailed"]
+    assert info.state is State.INCIDENT
+    assert [(e.job, e.attempt, e.retries, e.retry_in) for e in found] == [
+        (key, 1, 1, 1),
+        (key, 2, 0, 0),
+    ]
+    assert all(isinstance(event.error, TypeError) for event in found)
+
+    log_event(found[0])
+    (line,) = caplog.records
+    assert line.levelname == "WARNING"
+    assert "may fail 1 more times" in line.getMessage()
+    assert line.exc_info is not None
+    assert line.exc_info[1] is found[0].error
+
+
+async def test_what_is_no_failure_is_not_reported_as_one(autojump_clock, engine):
+    """A job that asks for another time, or ends as a business outcome, has not failed."""
+
+    async def handler(job, ctx):
+        if job.variables["name"] == "early" and job.snoozes == 0:
+            raise FailWithRetry("not yet", retry_in=1)
+        if job.variables["name"] == "broke":
+            raise BpmnError("declined")
+
+    async with at_work(worker(handler, engine)) as seen:
+        keys = await put(engine, "early", "broke")
+        for key in keys:
+            await settled(engine, key)
+
+    assert "JobFailed" not in seen.kinds()
