@@ -102,7 +102,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def demo(session: nox.Session) -> None:
     """The worked example, as someone runs it who has just installed the package."""
-    prepare(session, "examples", extras="[cli,postgres]")
+    prepare(session, "examples", extras="[cli,observer,postgres]")
     # Ctrl-C reaches the example itself: give it the time to stop in order and to print its proof.
     session.run(
         "python", "-m", "examples.payments", *session.posargs,
@@ -113,7 +113,7 @@ def demo(session: nox.Session) -> None:
 @nox.session
 def examples(session: nox.Session) -> None:
     """Every example, run to its end in its short form."""
-    prepare(session, "test", extras="[cli,otel,services]")
+    prepare(session, "test", extras="[cli,observer,otel,services]")
     names = sorted(
         {path.parent.name for path in ROOT.glob("examples/*/__main__.py")}
         | {path.stem for path in ROOT.glob("examples/[!_]*.py")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,8 @@ class Board:
     """How many there are to come, as far as is known."""
     port: int = 0
     """Of the provider; 0 until it was there for the first time."""
+    pages: dict[str, int] = attrs.field(factory=dict)
+    """Ports at which processes show their trees, by the path of their workers; the same in all of their lives."""
     pids: dict[str, int] = attrs.field(factory=dict)
     """Of the processes that live, by the path of their workers."""
     rows: dict[str, list[dict[str, Any]]] = attrs.field(factory=dict)
@@ -50,6 +53,18 @@ class Board:
     stopped_by: str = ""
     """Who or what asked the demonstration to stop."""
     say: Callable[[Line], object] | None = None
+
+    def page(self, path: str) -> int:
+        """The port at which a process is to show its tree."""
+        if path not in self.pages:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self.pages[path] = free.getsockname()[1]
+            self.happened(path, f"shows its tree at {self.url(path)}")
+        return self.pages[path]
+
+    def url(self, path: str) -> str:
+        """Where a browser finds it."""
+        return f"http://127.0.0.1:{self.pages[path]}"
 
     def began(self, path: str, pid: int) -> None:
         """A process was started."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from typing import Any, Final
 
@@ -46,7 +47,9 @@ async def serve(tree: Supervisor) -> None:
     logging.getLogger("httpx2").setLevel("WARNING")
     async with (
         trio.open_nursery() as nursery,
-        supervisor.running(tree, signals=True, stop_timeout=12) as pool,
+        supervisor.running(
+            tree, signals=True, stop_timeout=12, observer=os.environ.get("PAGE")
+        ) as pool,
     ):
         await tell(ready=True)
         # They outlive the tree by a moment: they show its stop as well.

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from math import inf
 from typing import Any
 
@@ -49,7 +50,7 @@ class Program:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log.wrapped,
-                env={**os.environ, "PORT": str(self.board.port)},
+                env=self._environment(ctx.path),
                 start_new_session=True,  # Ctrl-C is for this process, which stops that one in order
             )
         self.board.began(ctx.path, process.pid)
@@ -69,6 +70,12 @@ class Program:
             self.board.ended(ctx.path)
         if not ctx.stopping:
             raise Died(process.returncode)
+
+    def _environment(self, path: str) -> dict[str, str]:
+        found = {**os.environ, "PORT": str(self.board.port)}
+        if self.module == "office" and find_spec("trio_websocket") is not None:
+            found["PAGE"] = f"127.0.0.1:{self.board.page(path)}"
+        return found
 
     async def _end_in_order(self, ctx: Context, process: trio.Process) -> None:
         await ctx.sleep(inf)  # until a stop is asked for

@@ -109,9 +109,25 @@ class LiveScreen(Screen):
 
     def frame(self, pool: Pool, *, rows: int) -> RenderableType:
         """One picture, at most `rows` lines high."""
-        table = self._table(pool, rows - 12)
-        left = max(1, min(12, rows - table.row_count - 7))
-        return Group(self._bar(pool), Text(self.summary()), "", table, "", self._latest(left))
+        table = self._table(pool, rows - 13)
+        left = max(1, min(12, rows - table.row_count - 8))
+        parts = [
+            self._bar(pool),
+            Text(self.summary()),
+            self._pages(),
+            "",
+            table,
+            "",
+            self._latest(left),
+        ]
+        return Group(*parts)
+
+    def _pages(self) -> RenderableType:
+        links = Text("in a browser: ", "dim", no_wrap=True)
+        for path in sorted(self.board.pages):
+            links.append(self.board.url(path), f"cyan link {self.board.url(path)}")
+            links.append("  ")
+        return links if self.board.pages else Text("")
 
     def _bar(self, pool: Pool) -> RenderableType:
         settled, orders = self.board.numbers.settled, self.board.orders
