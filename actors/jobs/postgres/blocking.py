@@ -19,7 +19,7 @@ from psycopg import errors, pq
 from actors.errors import EngineUnreachable
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
-__all__ = ["AGAIN", "TRIES", "UNDONE", "Link", "carry_out", "is_dead", "lost_by"]
+__all__ = ["AGAIN", "TRIES", "UNDONE", "Link", "carry_out", "has_rows", "is_dead", "lost_by"]
 
 T = TypeVar("T")
 AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure)
@@ -245,7 +245,7 @@ def perform(
 
 def _rows(db: psycopg.Connection[Any], step: Step, prepare: bool | None) -> Rows:
     cursor = db.execute(step.sql, step.values, prepare=prepare if step.hot else None)
-    return cursor.fetchall() if cursor.description is not None else []
+    return cursor.fetchall() if has_rows(cursor) else []
 
 
 def _pipeline(
@@ -256,7 +256,12 @@ def _pipeline(
         cursors = [
             db.execute(one.sql, one.values, prepare=prepare if one.hot else None) for one in steps
         ]
-    return [one.fetchall() if one.description is not None else [] for one in cursors]
+    return [one.fetchall() if has_rows(one) else [] for one in cursors]
+
+
+def has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    """Whether a statement was one that returns rows: asked of the result, since to describe its columns takes a while."""
+    return cursor.pgresult is not None and cursor.pgresult.status == pq.ExecStatus.TUPLES_OK
 
 
 def is_dead(db: psycopg.BaseConnection[Any]) -> bool:

@@ -21,7 +21,7 @@ from psycopg import AsyncConnection, errors, pq, waiting
 from psycopg.rows import tuple_row
 
 from actors.errors import EngineUnreachable, NotSupported
-from actors.jobs.postgres.blocking import AGAIN, TRIES, UNDONE, is_dead, lost_by
+from actors.jobs.postgres.blocking import AGAIN, TRIES, UNDONE, has_rows, is_dead, lost_by
 from actors.jobs.postgres.runner import PoolStatistics
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
@@ -300,7 +300,7 @@ async def _perform(db: Native, step: Steps, prepare: bool | None) -> Any:
 async def _rows(db: Native, step: Step, prepare: bool | None) -> Rows:
     hot = prepare if step.hot else None
     cursor = await db.execute(step.sql, step.values, prepare=hot)
-    return await cursor.fetchall() if cursor.description is not None else []
+    return await cursor.fetchall() if has_rows(cursor) else []
 
 
 async def _pipeline(db: Native, steps: Sequence[Step], prepare: bool | None) -> list[Rows]:
@@ -309,4 +309,4 @@ async def _pipeline(db: Native, steps: Sequence[Step], prepare: bool | None) -> 
             await db.execute(one.sql, one.values, prepare=prepare if one.hot else None)
             for one in steps
         ]
-    return [await one.fetchall() if one.description is not None else [] for one in cursors]
+    return [await one.fetchall() if has_rows(one) else [] for one in cursors]
