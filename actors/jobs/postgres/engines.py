@@ -356,7 +356,8 @@ async def open_postgres(
     address = Address.read(conninfo, "treewarden", connect_timeout)
     hot = connector(address, hot=True, prepared=not pooler)
     plain = connector(address, hot=False, prepared=not pooler)
-    await trio.to_thread.run_sync(partial(_prepare, plain, schema, str(address), migrate))
+    start = partial(_prepare, plain, schema, str(address), migrate)
+    await trio.to_thread.run_sync(start, abandon_on_cancel=True)
 
     def link(make: Callable[[], psycopg.Connection[Any]]) -> Link:
         return Link(make, str(address), prepared=not pooler)
