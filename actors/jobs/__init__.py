@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from actors.jobs.poison import PoisonJob
     from actors.jobs.postgres.engines import PostgresEngine, PostgresStatistics, open_postgres
     from actors.jobs.postgres.keys import PostgresIdempotencyStore
+    from actors.jobs.postgres.runner import ListenerStatistics, PoolStatistics
     from actors.jobs.signals import (
         EngineFailing,
         EngineRecovered,
@@ -70,9 +71,16 @@ if TYPE_CHECKING:
         LeaseGone,
         ResultAtRisk,
     )
-    from actors.jobs.sqlite.engines import MemoryEngine, SQLEngine, SQLiteEngine, open_sqlite
+    from actors.jobs.sqlite.database import DatabaseStatistics
+    from actors.jobs.sqlite.engines import (
+        MemoryEngine,
+        SQLEngine,
+        SQLiteEngine,
+        SQLiteStatistics,
+        open_sqlite,
+    )
     from actors.jobs.sqlite.keys import SQLIdempotencyStore
-    from actors.jobs.worker import JobWorker, job_worker
+    from actors.jobs.worker import JobWorker, JobWorkerStatistics, job_worker
 
 _HOMES: Final = {
     "actors.errors": ("BpmnError", "FailWithRetry", "IncidentError"),
@@ -124,6 +132,7 @@ _HOMES: Final = {
     "actors.jobs.poison": ("PoisonJob",),
     "actors.jobs.postgres.engines": ("PostgresEngine", "PostgresStatistics", "open_postgres"),
     "actors.jobs.postgres.keys": ("PostgresIdempotencyStore",),
+    "actors.jobs.postgres.runner": ("ListenerStatistics", "PoolStatistics"),
     "actors.jobs.signals": (
         "EngineFailing",
         "EngineRecovered",
@@ -136,9 +145,16 @@ _HOMES: Final = {
         "LeaseGone",
         "ResultAtRisk",
     ),
-    "actors.jobs.sqlite.engines": ("MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"),
+    "actors.jobs.sqlite.database": ("DatabaseStatistics",),
+    "actors.jobs.sqlite.engines": (
+        "MemoryEngine",
+        "SQLEngine",
+        "SQLiteEngine",
+        "SQLiteStatistics",
+        "open_sqlite",
+    ),
     "actors.jobs.sqlite.keys": ("SQLIdempotencyStore",),
-    "actors.jobs.worker": ("JobWorker", "job_worker"),
+    "actors.jobs.worker": ("JobWorker", "JobWorkerStatistics", "job_worker"),
 }
 
 __all__ = [
@@ -147,6 +163,7 @@ __all__ = [
     "BpmnError",
     "Claim",
     "Completed",
+    "DatabaseStatistics",
     "Decision",
     "Engine",
     "EngineFailing",
@@ -173,11 +190,13 @@ __all__ = [
     "JobInfo",
     "JobSettled",
     "JobWorker",
+    "JobWorkerStatistics",
     "KeyBusy",
     "KeyReused",
     "Lease",
     "LeaseGone",
     "LeaseLost",
+    "ListenerStatistics",
     "MemoryEngine",
     "NewJob",
     "NoRetriesLeft",
@@ -188,6 +207,7 @@ __all__ = [
     "Periodic",
     "PoisonJob",
     "Poisoned",
+    "PoolStatistics",
     "PostgresEngine",
     "PostgresIdempotencyStore",
     "PostgresStatistics",
@@ -197,6 +217,7 @@ __all__ = [
     "SQLEngine",
     "SQLIdempotencyStore",
     "SQLiteEngine",
+    "SQLiteStatistics",
     "SchemaTooNew",
     "Settlement",
     "State",

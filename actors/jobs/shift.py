@@ -85,6 +85,7 @@ class Shift:
         self.condition = Condition(ctx, engine.name, spec.claim_timeout)
         self.deaf: set[str] = set()  # jobs whose handlers were cancelled, at the last look
         self.closed_by = ""  # the dependency whose breaker keeps the intake closed
+        self.settled: dict[str, int] = {}  # jobs by how they ended
         self.name = f"{ctx.path}#{ctx.run}.{spec.random.getrandbits(32):08x}"
         self.low = max(spec.concurrency - 1, spec.held // 2)
         self.nursery: trio.Nursery | None = None
@@ -463,6 +464,7 @@ class Shift:
         key = (HANDLED, self.spec.type, outcome) if outcome else (PUT_BACK, self.spec.type, word)
         counts = self.ctx.mailbox.office.counts
         counts[key] = counts.get(key, 0) + 1
+        self.settled[word] = self.settled.get(word, 0) + 1
 
     def _emit(self, event: Any, **fields: Any) -> None:
         self.ctx.mailbox.office.events.emit(event, self.ctx.path, self.ctx.run, **fields)

@@ -12,7 +12,7 @@ import trio
 
 from actors.jobs import Completed, NewJob, PutBack, Settlement, State, Why, open_postgres
 from actors.jobs.errors import EngineUnreachable, NotStorable
-from actors.jobs.postgres import admin, threads
+from actors.jobs.postgres import admin, native, threads
 from tests.jobs.kit import ask, back, claim, database, on_postgres, put, states, take
 
 KILL = (
@@ -329,6 +329,41 @@ async def test_one_that_fails_takes_nothing_with_it(where):
 
         assert sorted(heard) == ["refused", *["stored"] * 5]
         assert await states(engine) == {"active": 1, "ready": 5}
+
+
+async def test_nothing_to_say_among_others(where):
+    """Calls that need no statement at all may wait with others for one commit."""
+    async with open_postgres(where, connections=1) as engine:
+        await put(engine, "x")
+        async with trio.open_nursery() as nursery:
+            for n in range(6):
+                nursery.start_soon(engine.exchange)
+                nursery.start_soon(put, engine, f"n{n}")
+
+        assert await states(engine) == {"ready": 7}
+
+
+async def test_a_frozen_server_and_trio(where, monkeypatch):
+    """Driven by Trio, a server that says nothing for long is taken to be gone, and what it was at may be done."""
+    monkeypatch.setattr(native, "_SILENCE", 0.3)
+    with trio.fail_after(30):
+        async with open_postgres(where, driver="native", connections=1) as engine:
+            await put(engine, "x")
+            pids = await ask(
+                engine,
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                " AND query LIKE ?",
+                "%INSERT INTO treewarden.jobs%",
+            )
+            (pid,) = {pid for (pid,) in pids} - {os.getpid()}
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(EngineUnreachable, match="no answer") as info:
+                    await put(engine, "y")
+                assert info.value.unsure
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            await put(engine, "z")
 
 
 async def test_a_frozen_server(where, monkeypatch):

@@ -33,7 +33,7 @@ from actors.jobs.job import MAX_BYTES, Lease, NewJob, encode
 from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import admin, schema as tables
-from actors.jobs.postgres.runner import PoolStatistics, Runner
+from actors.jobs.postgres.runner import ListenerStatistics, PoolStatistics, Runner
 from actors.jobs.postgres.steps import Step, Task
 from actors.jobs.postgres.store import COPY_FROM, Store, prepare
 from actors.options import OptionError
@@ -42,7 +42,7 @@ from actors.records import record
 if TYPE_CHECKING:
     import psycopg
 
-    from actors.jobs.postgres.listener import Listener, ListenerStatistics
+    from actors.jobs.postgres.listener import Listener
     from actors.jobs.postgres.threads import Threads
 
 __all__ = ["PostgresEngine", "open_postgres"]
@@ -356,7 +356,8 @@ async def open_postgres(
     address = Address.read(conninfo, "treewarden", connect_timeout)
     hot = connector(address, hot=True, prepared=not pooler)
     plain = connector(address, hot=False, prepared=not pooler)
-    await trio.to_thread.run_sync(partial(_prepare, plain, schema, str(address), migrate))
+    start = partial(_prepare, plain, schema, str(address), migrate)
+    await trio.to_thread.run_sync(start, abandon_on_cancel=True)
 
     def link(make: Callable[[], psycopg.Connection[Any]]) -> Link:
         return Link(make, str(address), prepared=not pooler)
