@@ -46,6 +46,10 @@ class AsgiApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection, as an ASGI server calls it."""
+        if not trio.lowlevel.in_trio_task():
+            raise RuntimeError(
+                "asgi_app() needs a server that runs under Trio, such as Hypercorn with its trio worker"
+            )
         kind = scope["type"]
         if kind == "http":
             await self._http(scope, receive, send)

@@ -50,7 +50,7 @@ class Connection:
         self.stream = stream
         self.peer = peer
         self.idle_since: float | None = trio.current_time()
-        """Since when it waits for a request, and may be closed without a loss; None while it has one."""
+        """Since when it has waited for a whole request, and may be closed without a loss; None while it has one."""
         self.scope = trio.CancelScope()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD)
         self._raw = bytearray()  # of the request under way, for whoever takes over
@@ -87,6 +87,7 @@ class Connection:
         except Trouble as trouble:
             await self._refuse(trouble)
             return False
+        self.idle_since = None
         response = await self.site.respond(request)
         await self._send(response, head=request.method == "HEAD")
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
@@ -96,7 +97,6 @@ class Connection:
             while not self._raw:
                 if not await self._more():
                     return None
-        self.idle_since = None
         with trio.fail_after(SLOW):
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 await self._more()
@@ -175,6 +175,7 @@ class Connection:
 
     async def _upgrade(self, request: Request) -> None:
         self.site.admit_viewer(request)
+        self.idle_since = None
         stream = _Replay(self.stream, bytes(self._raw))
         async with trio.open_nursery() as nursery:
             try:

@@ -92,8 +92,12 @@ async def test_a_port_in_use():
 
     with socket.create_server(("127.0.0.1", 0)) as other:
         where = f"127.0.0.1:{other.getsockname()[1]}"
+        tree = Supervisor("shop", [Worker("w", run)])
         with pytest.raises(ObserverUnavailable) as caught:
-            await supervisor.serve(Supervisor("shop", [Worker("w", run)]), observer=where)
+            await supervisor.serve(tree, observer=where)
+        with pytest.raises(ObserverUnavailable):
+            async with supervisor.running(tree, observer=where):
+                pass
 
     assert str(caught.value) == (
         f"the observer cannot listen at {where}: it is in use, perhaps by an older process of this program."

@@ -168,6 +168,17 @@ async def test_idle_crowds_keep_no_probe_out(autojump_clock):
         assert b"200" in await crowd[1].receive_some()
 
 
+async def test_half_requests_keep_no_probe_out(autojump_clock):
+    """A connection whose request drips in makes room as an idle one does."""
+    async with seen() as server:
+        server.most = 3
+        for _ in range(3):
+            await connect(server).send_all(b"GET /livez HT")
+            await trio.sleep(0.1)
+
+        assert answers(await raw(server, LIVE)) == [(200, b"ok\n")]
+
+
 async def test_nobody_else_may_read_along(autojump_clock):
     """Answers say that they are neither to be kept, nor framed, nor guessed about, nor to load anything from elsewhere."""
     async with seen() as server:
