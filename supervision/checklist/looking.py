@@ -42,6 +42,8 @@ class SeenWorker(Record):
     guards: tuple[Guard, ...]
     functions: tuple[FunctionType, ...]
     """Of its own package, in the order in which they were met."""
+    owners: Mapping[FunctionType, type]
+    """Of those that are methods, the class whose instance they are called on."""
     accepted: Mapping[str, str]
 
 
@@ -124,6 +126,7 @@ def _worker(path: str, spec: Worker) -> SeenWorker:
         job=spec.run if isinstance(spec.run, JobWorker) else None,
         guards=tuple(guard for guard in walk.guards if id(guard) not in inner),
         functions=tuple(walk.functions),
+        owners=walk.owners,
         accepted=walk.accepted,
     )
 
@@ -165,6 +168,7 @@ class _Walk:
         self.home = home
         self.guards: list[Guard] = []
         self.functions: list[FunctionType] = []
+        self.owners: dict[FunctionType, type] = {}
         self.accepted: dict[str, str] = {}
         self._met: dict[int, object] = {}  # holds what was met, so that no id is used twice
 
@@ -227,8 +231,10 @@ class _Walk:
             if _top(base.__module__) != self.home:
                 continue
             for value in list(vars(base).values()):
-                inner = getattr(value, "__func__", None) or getattr(value, "fget", None)
-                yield inner or value
+                inner = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+                if isinstance(inner, FunctionType):
+                    self.owners.setdefault(inner, made)
+                yield inner
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -157,6 +157,26 @@ class Sleepy(Actor):
         input()
 
 
+class Saving(Actor):
+    async def handle(self, message):
+        self.save()
+        await trio.to_thread.run_sync(self.later)
+
+    def save(self):
+        time.sleep(1)
+
+    def later(self):
+        pass
+
+
+class SavingElsewhere(Saving):
+    def save(self):
+        pass
+
+    def later(self):
+        time.sleep(1)
+
+
 # -- jobs ------------------------------------------------------------------------------------------
 
 

@@ -52,7 +52,15 @@ def test_the_map_shows_every_file_on_its_floor(package: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "room", ["actors.resilience", "actors.jobs", "actors.jobs.sqlite", "supervision.observer"]
+    "room",
+    [
+        "actors.resilience",
+        "actors.jobs",
+        "actors.jobs.sqlite",
+        "supervision.observer",
+        "supervision.checklist",
+        "supervision.cli",
+    ],
 )
 def test_the_map_shows_every_file_of_a_room(room: str) -> None:
     """A room that has a table of its own on the map shows the files that there are, lower ones first."""
