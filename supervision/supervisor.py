@@ -183,7 +183,12 @@ async def _seen(
     """Keep the observer alive, whatever happens in it: the tree that it shows must not hear of it."""
     try:
         async with running(
-            host.tree(), stop_timeout=OBSERVER_GRACE, signals=False, telemetry=False
+            host.tree(),
+            stop_timeout=OBSERVER_GRACE,
+            signals=False,
+            telemetry=False,
+            log=False,
+            listeners=[_log_trouble],
         ) as seen:
             task_status.started(seen)
             await seen.wait_stopped()
@@ -203,6 +208,12 @@ def _is_cancelled(error: BaseException) -> bool:
         group = cast("BaseExceptionGroup[BaseException]", error)
         return all(map(_is_cancelled, group.exceptions))
     return isinstance(error, trio.Cancelled)
+
+
+def _log_trouble(event: Event) -> None:
+    """Of an observer only what goes wrong is of interest."""
+    if event.level in ("warning", "error"):
+        log_event(event)
 
 
 async def _end_observer(seen: Pool | None) -> None:

@@ -7,6 +7,7 @@ the connection ends; a client that is gone is no error. Nothing that a client se
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -159,8 +160,10 @@ class Connection:
         if close or self.site.hub.closing:
             headers["Connection"] = "close"
         with trio.fail_after(SLOW):
+            code = status or response.status
+            reason = HTTPStatus(code).phrase.encode()
             await self._write(
-                h11.Response(status_code=status or response.status, headers=list(headers.items()))
+                h11.Response(status_code=code, headers=list(headers.items()), reason=reason)
             )
             if response.body and not head:
                 await self._write(h11.Data(data=response.body))
