@@ -111,7 +111,7 @@ function said(kind) {
 
 $("banner").lastElementChild.addEventListener("click", () => {
   if (link.live) reborn = null;
-  else if (link.refused) askToken().then((given) => given && link.retry());
+  else if (link.refused) askToken("From here, looking needs").then((given) => given && link.retry());
   else link.retry();
   drawLink();
 });
