@@ -129,7 +129,7 @@ def test_looking_may_need_the_token(stage: Callable[..., Stage]) -> None:
     seen = stage(quiet(), expect=UNANSWERED)
     seen.answers["api/snapshot"] = 403
     seen.lose()
-    banner(seen, "looking needs the token")
+    banner(seen, "Looking needs the token.")
     seen.up = True
     seen.page.get_by_role("button", name="Enter the token").click()
     expect(seen.page.locator("#token")).to_contain_text("From here, looking needs the token")
