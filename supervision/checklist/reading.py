@@ -10,6 +10,7 @@ import ast
 import builtins
 import inspect
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from inspect import getattr_static
 from pathlib import Path
@@ -145,8 +146,9 @@ def calls(function: FunctionType, owner: type | None = None) -> list[Call]:
             thing = getattr_static(owner, parts[1], None)
             out.append(Call(node=node, name=_name(thing), thing=thing, owner=owner, place=place))
         elif parts[0] not in own:
-            name, thing, holder = _resolved(parts, scope)
-            out.append(Call(node=node, name=name, thing=thing, owner=holder, place=place))
+            with suppress(Exception):  # a stand-in for something that is not there yet
+                name, thing, holder = _resolved(parts, scope)
+                out.append(Call(node=node, name=name, thing=thing, owner=holder, place=place))
     return out
 
 
@@ -157,6 +159,7 @@ def _resolved(parts: list[str], scope: dict[str, object]) -> tuple[str, object, 
     thing, owner = scope[first], None
     for part in parts[1:]:
         owner = thing
+        _ = owner.__class__  # a stand-in says here that it is none
         # Only what lies there: a property would be code that runs.
         thing = vars(thing).get(part) if isinstance(thing, (ModuleType, type)) else None
     if isinstance(owner, ModuleType) and thing is not None:

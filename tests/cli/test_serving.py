@@ -17,6 +17,7 @@ import trio
 from supervision import Supervisor, Worker, supervisor
 from supervision.__main__ import main
 from supervision.cli import serving
+from supervision.cli.parser import understand
 from tests.cli.kit import LONGEST, idle, run, start
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
@@ -91,6 +92,18 @@ def test_an_observer_for_others(app) -> None:
     assert run(app, "restart", "work", "--url", url).returncode == 5
     assert run(app, "restart", "work", "--url", url, "--token", "a-long-secret").returncode == 0
     stop(child)
+
+
+def test_the_observer_gets_its_options(app, monkeypatch) -> None:
+    """Flags and variables that may hold several words reach it; over the socket its user may act without a token."""
+    monkeypatch.setenv("TREEWARDEN_ALLOW_HOST", "ops.example.org, shop.example.org")
+    args = understand(["serve", "--require", "bank", "--require", "mail stripe", "--show-messages"])
+    seen = serving._observer(args, Path("/run/s"))
+
+    assert seen.address == ("unix:/run/s",)
+    assert seen.required == ("bank", "mail", "stripe")
+    assert seen.allowed_hosts == ("ops.example.org", "shop.example.org")
+    assert (seen.show_messages, seen.actions, seen.token) == (True, True, None)
 
 
 @pytest.mark.parametrize(
