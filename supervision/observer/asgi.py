@@ -61,7 +61,12 @@ class AsgiApp:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await _body(receive)
-            response = await self.site.respond(_request(scope, body))
+            root = str(scope.get("root_path", ""))
+            if root and scope["path"] == root:
+                # The page names its files as its neighbours: below `/ops`, not beside it.
+                response = Response(status=308, headers={"Location": f"{root}/"})
+            else:
+                response = await self.site.respond(_request(scope, body))
         except Trouble as trouble:
             response = trouble.response()
         except Gone:
