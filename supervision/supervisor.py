@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -30,6 +30,7 @@ from supervision.tree import Tree
 
 if TYPE_CHECKING:
     from supervision.observer.host import Host
+    from supervision.observer.spec import Observer
 
 __all__ = ["Listener", "running", "serve"]
 
@@ -57,7 +58,7 @@ async def serve(
     services: Any = None,
     signals: bool | None = None,
     random: Random | None = None,
-    observer: Any = None,
+    observer: str | Sequence[str] | Observer | bool | None = None,
     task_status: trio.TaskStatus[Pool] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run `tree` until it is done, is asked to stop, or fails. Synopsis::

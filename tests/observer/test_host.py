@@ -153,7 +153,7 @@ def test_what_an_address_means(text, shown, local):
     assert (str(parse(text)), parse(text).local) == (shown, local)
 
 
-@pytest.mark.parametrize("observer", [8023, object(), ["x"], Worker])
+@pytest.mark.parametrize("observer", [8023, object(), ["x"], [], Worker])
 async def test_what_is_no_observer(observer):
     """What is given as an observer is checked before anything starts."""
     with pytest.raises(SpecError):

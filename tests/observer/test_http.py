@@ -163,6 +163,8 @@ async def test_idle_crowds_keep_no_probe_out(autojump_clock):
             await trio.sleep(1)
 
         assert answers(await raw(server, LIVE)) == [(200, b"ok\n")]
+        seen_now = server.statistics()
+        assert (seen_now.viewers, seen_now.refused, seen_now.faults) == (0, 0, 0)
         assert await everything(crowd[0]) == b""
         await crowd[1].send_all(LIVE)
         assert b"200" in await crowd[1].receive_some()
