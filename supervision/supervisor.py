@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -30,6 +30,7 @@ from supervision.tree import Tree
 
 if TYPE_CHECKING:
     from supervision.observer.host import Host
+    from supervision.observer.spec import Observer
 
 __all__ = ["Listener", "running", "serve"]
 
@@ -57,7 +58,7 @@ async def serve(
     services: Any = None,
     signals: bool | None = None,
     random: Random | None = None,
-    observer: Any = None,
+    observer: str | Sequence[str] | Observer | bool | None = None,
     task_status: trio.TaskStatus[Pool] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run `tree` until it is done, is asked to stop, or fails. Synopsis::
@@ -183,7 +184,12 @@ async def _seen(
     """Keep the observer alive, whatever happens in it: the tree that it shows must not hear of it."""
     try:
         async with running(
-            host.tree(), stop_timeout=OBSERVER_GRACE, signals=False, telemetry=False
+            host.tree(),
+            stop_timeout=OBSERVER_GRACE,
+            signals=False,
+            telemetry=False,
+            log=False,
+            listeners=[_log_trouble],
         ) as seen:
             task_status.started(seen)
             await seen.wait_stopped()
@@ -203,6 +209,12 @@ def _is_cancelled(error: BaseException) -> bool:
         group = cast("BaseExceptionGroup[BaseException]", error)
         return all(map(_is_cancelled, group.exceptions))
     return isinstance(error, trio.Cancelled)
+
+
+def _log_trouble(event: Event) -> None:
+    """Of an observer only what goes wrong is of interest."""
+    if event.level in ("warning", "error"):
+        log_event(event)
 
 
 async def _end_observer(seen: Pool | None) -> None:

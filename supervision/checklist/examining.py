@@ -54,12 +54,12 @@ def examine(
     """
     ignored = [_entry(text) for text in ignore]
     seen = look(tree, stop_timeout)
-    found = [_finding(rule, hit) for rule in RULES for hit in rule.check(seen)]
+    found = _merged([_finding(rule, hit) for rule in RULES for hit in rule.check(seen)])
     order = list(Severity)
     found.sort(key=lambda finding: (order.index(finding.severity), finding.code, finding.path))
     findings: list[Finding] = []
     accepted: list[tuple[Finding, str]] = []
-    for finding in dict.fromkeys(found):
+    for finding in found:
         why = _why_accepted(finding, seen, ignored)
         if why:
             accepted.append((finding, why))
@@ -88,6 +88,33 @@ def _finding(rule: Rule, hit: Hit) -> Finding:
         text=hit.text,
         way_out=hit.way_out,
         source=hit.source,
+    )
+
+
+def _merged(found: Iterable[Finding]) -> list[Finding]:
+    """One line of code that several workers share is one finding."""
+    out: dict[object, Finding] = {}
+    for finding in found:
+        key = (
+            (finding.code, finding.source, finding.about, finding.text)
+            if finding.source
+            else finding
+        )
+        before = out.get(key)
+        paths = dict.fromkeys((*(before.paths if before else ()), *finding.paths))
+        out[key] = _with_paths(finding, tuple(paths))
+    return list(out.values())
+
+
+def _with_paths(finding: Finding, paths: tuple[str, ...]) -> Finding:
+    return Finding(
+        code=finding.code,
+        severity=finding.severity,
+        paths=paths,
+        about=finding.about,
+        text=finding.text,
+        way_out=finding.way_out,
+        source=finding.source,
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, TypeAlias, cast
@@ -42,6 +43,8 @@ class SeenWorker(Record):
     guards: tuple[Guard, ...]
     functions: tuple[FunctionType, ...]
     """Of its own package, in the order in which they were met."""
+    owners: Mapping[FunctionType, type]
+    """Of those that are methods, the class whose instance they are called on."""
     accepted: Mapping[str, str]
 
 
@@ -58,7 +61,11 @@ class Guarded(Record):
         """For people."""
         if isinstance(self.guard, Dependency):
             return f"dependency {self.guard.name!r}"
-        return f"a retry policy in {self.module}" if self.module else "a retry policy"
+        on = self.guard.on
+        kinds = cast("tuple[object, ...]", on) if isinstance(on, tuple) else ()
+        return (
+            f"retries on {', '.join(getattr(kind, '__name__', '?') for kind in kinds) or 'a rule'}"
+        )
 
     @property
     def retry(self) -> RetryPolicy | None:
@@ -108,7 +115,8 @@ def _guarded(workers: list[SeenWorker]) -> Iterator[Guarded]:
         yield Guarded(guard=guard, workers=tuple(users), module="")
     for name, module in modules.items():
         for value in list(vars(module).values()):
-            if isinstance(value, Dependency) and id(value) not in used:
+            # By its real type: a stand-in raises when it is asked for its class.
+            if issubclass(type(value), Dependency) and id(value) not in used:
                 used[id(value)] = (value, [])
                 yield Guarded(guard=value, workers=(), module=name)
 
@@ -124,6 +132,7 @@ def _worker(path: str, spec: Worker) -> SeenWorker:
         job=spec.run if isinstance(spec.run, JobWorker) else None,
         guards=tuple(guard for guard in walk.guards if id(guard) not in inner),
         functions=tuple(walk.functions),
+        owners=walk.owners,
         accepted=walk.accepted,
     )
 
@@ -165,6 +174,7 @@ class _Walk:
         self.home = home
         self.guards: list[Guard] = []
         self.functions: list[FunctionType] = []
+        self.owners: dict[FunctionType, type] = {}
         self.accepted: dict[str, str] = {}
         self._met: dict[int, object] = {}  # holds what was met, so that no id is used twice
 
@@ -173,12 +183,14 @@ class _Walk:
         own = True
         while todo and len(self._met) < _MOST:
             thing = todo.pop(0)
-            if isinstance(thing, _PLAIN) or id(thing) in self._met:
+            if type(thing) in _PLAIN or id(thing) in self._met:
                 continue
             self._met[id(thing)] = thing
-            if isinstance(thing, (Dependency, RetryPolicy)):
-                self.guards.append(thing)
-            more = list(self._from(thing))
+            more: list[object] = []
+            with suppress(Exception):  # a stand-in for something that is not there yet
+                if isinstance(thing, (Dependency, RetryPolicy)):
+                    self.guards.append(thing)
+                more.extend(self._from(thing))
             if (
                 own
             ):  # what the worker is made of, up to its function or class, may say what is meant so
@@ -216,7 +228,11 @@ class _Walk:
         yield from function.__defaults__ or ()
         for name in _names(function.__code__):
             thing = scope.get(name)
-            if isinstance(thing, ModuleType) and _top(thing.__name__) == self.home:
+            if (
+                thing is not None
+                and issubclass(type(thing), ModuleType)
+                and _top(vars(thing)["__name__"]) == self.home
+            ):
                 names = _names(function.__code__)
                 yield from (vars(thing)[n] for n in names if n in vars(thing))
             elif thing is not None:
@@ -227,8 +243,10 @@ class _Walk:
             if _top(base.__module__) != self.home:
                 continue
             for value in list(vars(base).values()):
-                inner = getattr(value, "__func__", None) or getattr(value, "fget", None)
-                yield inner or value
+                inner = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+                if isinstance(inner, FunctionType):
+                    self.owners.setdefault(inner, made)
+                yield inner
 
 
 def _names(code: CodeType) -> Iterator[str]:

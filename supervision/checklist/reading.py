@@ -10,7 +10,9 @@ import ast
 import builtins
 import inspect
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from inspect import getattr_static
 from pathlib import Path
 from textwrap import dedent
 from types import FunctionType, ModuleType
@@ -83,7 +85,7 @@ def blocking(worker: SeenWorker) -> Iterator[Blocked]:
     met = set(map(id, todo))
     while todo:
         function = todo.pop(0)
-        for call in calls(function):
+        for call in calls(function, worker.owners.get(function)):
             known = _known(call.name)
             if known is not None:
                 yield Blocked(
@@ -110,14 +112,19 @@ def _known(name: str) -> str | None:
     return module if "." in name and module in BLOCKING and module != "input" else None
 
 
-def calls(function: FunctionType) -> list[Call]:
-    """The calls that a function makes itself: not those of functions and lambdas that it only defines."""
+def calls(function: FunctionType, owner: type | None = None) -> list[Call]:
+    """The calls that a function makes itself: not those of functions and lambdas that it only defines.
+
+    Args:
+        owner: for a method, the class of the object it is called on.
+    """
     found = _source(function)
     if found is None:
         return []
     body, first, file = found
     scope = scope_of(function)
     own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+    myself = function.__code__.co_varnames[0] if owner and function.__code__.co_argcount else ""
     imported: dict[str, str] = {}
     out: list[Call] = []
     for node in _nodes(body):
@@ -135,9 +142,13 @@ def calls(function: FunctionType) -> list[Call]:
         if parts[0] in imported:
             name = ".".join([imported[parts[0]], *parts[1:]])
             out.append(Call(node=node, name=name, thing=None, owner=None, place=place))
+        elif parts[0] == myself and len(parts) == 2:
+            thing = getattr_static(owner, parts[1], None)
+            out.append(Call(node=node, name=_name(thing), thing=thing, owner=owner, place=place))
         elif parts[0] not in own:
-            name, thing, owner = _resolved(parts, scope)
-            out.append(Call(node=node, name=name, thing=thing, owner=owner, place=place))
+            with suppress(Exception):  # a stand-in for something that is not there yet
+                name, thing, holder = _resolved(parts, scope)
+                out.append(Call(node=node, name=name, thing=thing, owner=holder, place=place))
     return out
 
 
@@ -148,6 +159,7 @@ def _resolved(parts: list[str], scope: dict[str, object]) -> tuple[str, object, 
     thing, owner = scope[first], None
     for part in parts[1:]:
         owner = thing
+        _ = owner.__class__  # a stand-in says here that it is none
         # Only what lies there: a property would be code that runs.
         thing = vars(thing).get(part) if isinstance(thing, (ModuleType, type)) else None
     if isinstance(owner, ModuleType) and thing is not None:

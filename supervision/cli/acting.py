@@ -179,8 +179,9 @@ class _Told:
             self.failed[name] = text
             self._codes.append(end.code)
             return
-        self.said.append(str(answer["said"]))
-        self.done += answer.get("done", ())
+        if answer["done"]:
+            self.said.append(str(answer["said"]))
+        self.done += answer["done"]
         self.failed |= answer.get("failed", {})
 
     def end(self, args: argparse.Namespace) -> int:
@@ -196,9 +197,10 @@ class _Told:
             return DONE
         if all(_UNFINISHED in why for why in self.failed.values()):
             return LATE
-        if self.done or (self.said and len(self._codes) == len(self.failed)):
+        if self.done:
             return PARTLY
-        return self._codes[0] if len(set(self._codes)) == 1 else FAILED
+        all_alike = len(set(self._codes)) == 1 and len(self._codes) == len(self.failed)
+        return self._codes[0] if all_alike else FAILED
 
 
 def _hint(tree: Client, name: str) -> str:

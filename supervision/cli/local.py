@@ -12,7 +12,7 @@ from math import inf
 
 from supervision.checklist import Examination, Finding, Severity, examine
 from supervision.cli.target import services_of, tree_of
-from supervision.cli.words import DONE, FAILED, colour, put, some
+from supervision.cli.words import DONE, FAILED, colour, put, some, words_of
 from supervision.schema import changed
 from supervision.specs import Spec, Supervisor, Worker, check_makeable, check_root
 
@@ -29,8 +29,7 @@ def check(args: argparse.Namespace) -> int:
     check_root(tree)
     if services_of(args) is None:
         check_makeable(tree)
-    ignore = [entry for text in args.ignore for entry in text.replace(",", " ").split()]
-    seen = examine(tree, stop_timeout=args.stop_timeout, ignore=ignore)
+    seen = examine(tree, stop_timeout=args.stop_timeout, ignore=words_of(args.ignore))
     if args.json:
         put(json.dumps(_report(seen, tree), indent=2))
     else:

@@ -24,6 +24,7 @@ from supervision.cli.words import (
     flag,
     one_of,
     seconds,
+    several,
     switch,
 )
 
@@ -150,13 +151,8 @@ def _trees(subs: Any) -> None:
 
 
 def _check_flags(sub: Parser) -> None:
-    sub.add_argument(
-        "--ignore",
-        action="append",
-        default=[text] if (text := os.environ.get("TREEWARDEN_IGNORE")) else [],
-        metavar="CODE[:PATH]",
-        help="leave a finding out, everywhere or where the path fits; may be given again [TREEWARDEN_IGNORE]",
-    )
+    text = "leave a finding out, everywhere or where the path fits"
+    several(sub, "--ignore", text, "CODE[:PATH]")
     words = "|".join(local.FAIL_ON)
     text = f"the mildest finding that makes it fail: {', '.join(local.FAIL_ON)}; warning by default"
     flag(sub, "--fail-on", text, "warning", type=one_of(local.FAIL_ON), metavar=words)
@@ -176,6 +172,19 @@ def _serve_flags(sub: Parser) -> None:
         sub, "--socket", "where the control socket is; in the run folder by default", metavar="PATH"
     )
     switch(sub, "--no-control", "open no control socket")
+    several(
+        sub,
+        "--require",
+        "a dependency without which it is not ready: /readyz is red while its breaker is open",
+        "NAME",
+    )
+    several(
+        sub,
+        "--allow-host",
+        "a name under which its observer may be asked, besides addresses and localhost",
+        "NAME",
+    )
+    switch(sub, "--show-messages", "show what is in dead letters and jobs")
 
 
 # -- a tree that runs ------------------------------------------------------------------------------

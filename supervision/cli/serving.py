@@ -19,7 +19,7 @@ import trio
 
 from supervision.cli import sockets
 from supervision.cli.target import services_of, tree_of
-from supervision.cli.words import DONE, INTERRUPTED, Ended
+from supervision.cli.words import DONE, INTERRUPTED, Ended, words_of
 from supervision.errors import MissingExtra
 from supervision.notify import Notifier, notifier, notify
 from supervision.otlp import exporting
@@ -134,4 +134,11 @@ def _observer(args: argparse.Namespace, control: Path | None) -> Any:
     ]
     # Whoever can open the socket is the user; over TCP only the token lets anybody act.
     actions = control is not None or bool(args.token)
-    return Observer(addresses, actions=actions, token=args.token or None)
+    return Observer(
+        addresses,
+        actions=actions,
+        token=args.token or None,
+        required=words_of(args.require),
+        allowed_hosts=words_of(args.allow_host),
+        show_messages=args.show_messages,
+    )

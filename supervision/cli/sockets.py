@@ -27,7 +27,7 @@ def folder(environment: Mapping[str, str] = os.environ) -> Path:
     runtime = environment.get("XDG_RUNTIME_DIR", "")
     if runtime and Path(runtime).is_absolute() and Path(runtime).is_dir():
         return Path(runtime) / "treewarden"
-    return Path(tempfile.gettempdir()) / f"treewarden-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"treewarden-{_user()}"
 
 
 def make_folder(where: Path) -> Path:
@@ -41,7 +41,7 @@ def make_folder(where: Path) -> Path:
         found = where.lstat()
     except OSError as error:
         raise Ended(f"the folder for control sockets cannot be made: {error}") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != _user():
         raise Ended(
             f"{where} is not a folder of this user, so a control socket there could be another's:"
             " remove it, or give --socket PATH"
@@ -83,10 +83,15 @@ def newest(where: Path) -> Path:
     if not found:
         raise Ended(
             f"no running tree was found: there is no socket in {where} at which one listens."
-            " Start one with 'treewarden serve', or say --socket PATH or --url URL",
+            " Start one with 'treewarden serve' (which opens one if treewarden[observer] is installed), or say"
+            " --socket PATH or --url URL",
             4,
         )
     return found[0]
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
 
 
 def _answers(path: Path) -> bool:

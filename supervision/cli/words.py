@@ -37,9 +37,11 @@ __all__ = [
     "one_of",
     "put",
     "seconds",
+    "several",
     "some",
     "switch",
     "variable",
+    "words_of",
 ]
 
 DONE: Final = 0
@@ -135,6 +137,19 @@ def switch(parser: argparse.ArgumentParser, name: str, text: str, *short: str) -
     parser.add_argument(
         *short, name, action="store_true", default=on, help=f"{text} [{variable(name)}]"
     )
+
+
+def several(parser: argparse.ArgumentParser, name: str, text: str, metavar: str) -> None:
+    """Add an option that may be given again; its variable holds several, with spaces or commas between."""
+    value = os.environ.get(variable(name))
+    text = f"{text}; may be given again [{variable(name)}]"
+    default = [value] if value else []
+    parser.add_argument(name, action="append", default=default, metavar=metavar, help=text)
+
+
+def words_of(texts: Iterable[str]) -> list[str]:
+    """The words in the values of an option that may be given again."""
+    return [word for text in texts for word in text.replace(",", " ").split()]
 
 
 def seconds(text: str) -> float:

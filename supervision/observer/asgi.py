@@ -46,6 +46,10 @@ class AsgiApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection, as an ASGI server calls it."""
+        if not trio.lowlevel.in_trio_task():
+            raise RuntimeError(
+                "asgi_app() needs a server that runs under Trio, such as Hypercorn with its trio worker"
+            )
         kind = scope["type"]
         if kind == "http":
             await self._http(scope, receive, send)
@@ -57,7 +61,12 @@ class AsgiApp:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await _body(receive)
-            response = await self.site.respond(_request(scope, body))
+            root = str(scope.get("root_path", ""))
+            if root and scope["path"] == root:
+                # The page names its files as its neighbours: below `/ops`, not beside it.
+                response = Response(status=308, headers={"Location": f"{root}/"})
+            else:
+                response = await self.site.respond(_request(scope, body))
         except Trouble as trouble:
             response = trouble.response()
         except Gone:

@@ -7,6 +7,7 @@ the connection ends; a client that is gone is no error. Nothing that a client se
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -50,7 +51,7 @@ class Connection:
         self.stream = stream
         self.peer = peer
         self.idle_since: float | None = trio.current_time()
-        """Since when it waits for a request, and may be closed without a loss; None while it has one."""
+        """Since when it has waited for a whole request, and may be closed without a loss; None while it has one."""
         self.scope = trio.CancelScope()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD)
         self._raw = bytearray()  # of the request under way, for whoever takes over
@@ -87,6 +88,7 @@ class Connection:
         except Trouble as trouble:
             await self._refuse(trouble)
             return False
+        self.idle_since = None
         response = await self.site.respond(request)
         await self._send(response, head=request.method == "HEAD")
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
@@ -96,7 +98,6 @@ class Connection:
             while not self._raw:
                 if not await self._more():
                     return None
-        self.idle_since = None
         with trio.fail_after(SLOW):
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 await self._more()
@@ -159,8 +160,10 @@ class Connection:
         if close or self.site.hub.closing:
             headers["Connection"] = "close"
         with trio.fail_after(SLOW):
+            code = status or response.status
+            reason = HTTPStatus(code).phrase.encode()
             await self._write(
-                h11.Response(status_code=status or response.status, headers=list(headers.items()))
+                h11.Response(status_code=code, headers=list(headers.items()), reason=reason)
             )
             if response.body and not head:
                 await self._write(h11.Data(data=response.body))
@@ -175,6 +178,7 @@ class Connection:
 
     async def _upgrade(self, request: Request) -> None:
         self.site.admit_viewer(request)
+        self.idle_since = None
         stream = _Replay(self.stream, bytes(self._raw))
         async with trio.open_nursery() as nursery:
             try:

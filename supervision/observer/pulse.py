@@ -178,7 +178,6 @@ class Pulse:
             return
         still.seconds = self._beat - still.since
         self.last, self.still = still, None
-        logger.error("the event loop turns again, after %.1f s", still.seconds)
         assert self._token is not None
         self._token.run_sync_soon(self._goes_on)
 

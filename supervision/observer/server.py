@@ -16,12 +16,13 @@ from typing import Any, Final
 
 import trio
 
+from actors.records import Record, record
 from supervision.observer.address import is_loopback
 from supervision.observer.connection import GONE, Connection
 from supervision.observer.messages import Peer
 from supervision.observer.site import Site
 
-__all__ = ["Server"]
+__all__ = ["Server", "ServerStatistics"]
 
 logger: Final = logging.getLogger("supervision")
 
@@ -29,6 +30,23 @@ MOST: Final = 256
 """Connections at once."""
 GRACE: Final = 1.5
 """Seconds that answers and viewers have at the end."""
+
+
+@record
+class ServerStatistics(Record):
+    """One look at a server."""
+
+    connections: int
+    viewers: int
+    """Of all connections, those that are shown frames."""
+    refused: int
+    """Connections for which there was no room."""
+    faults: int
+    """Connections that ended by a fault of ours."""
+    frames: int
+    """Frames built so far."""
+    every: float
+    """Seconds between two frames."""
 
 
 class Server:
@@ -104,6 +122,17 @@ class Server:
             return False
         min(idle)[2].scope.cancel(reason="room for another connection")
         return True
+
+    def statistics(self) -> ServerStatistics:
+        """One look."""
+        return ServerStatistics(
+            connections=len(self.connections),
+            viewers=len(self.site.hub.viewers),
+            refused=self.refused,
+            faults=self.faults,
+            frames=self.site.sight.seq,
+            every=self.site.hub.every,
+        )
 
     def __repr__(self) -> str:
         return f"<Server {len(self.connections)} connections>"

@@ -48,6 +48,8 @@ logger: Final = logging.getLogger("supervision")
 T = TypeVar("T")
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 MOST_EVENTS: Final = 500
+MOST_VIEWERS: Final = 100
+"""Viewers at once: fewer than connections, so that they keep no probe out."""
 ENGINE_PATIENCE: Final = 5.0
 """Seconds that an engine of jobs has for an answer."""
 SHOWN: Final = 60.0
@@ -163,6 +165,8 @@ class Site:
         if request.path != "/ws":
             raise Trouble("not_found", "the only WebSocket is at /ws")
         self.admit(request)
+        if len(self.hub.viewers) >= MOST_VIEWERS:
+            raise Trouble("unavailable", f"{MOST_VIEWERS} viewers look already, which is the most")
 
     def _open(self, path: str) -> bool:
         return is_probe(path) or path == "/metrics" or file_at(path) is not None

@@ -177,12 +177,12 @@ def observer_of(value: object) -> Observer:
     """
     if isinstance(value, Observer):
         return value
-    if isinstance(value, str):
-        return Observer(value)
+    if isinstance(value, (str, list, tuple)):
+        return Observer(cast("str | Iterable[str]", value))
     if value is True:
         return Observer()
     raise SpecError(
-        f"observer is an address or an Observer(...), not {value!r}",
+        f"observer is an address, several, or an Observer(...), not {value!r}",
         where="serve()",
         option="observer",
     )

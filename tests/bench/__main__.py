@@ -10,11 +10,12 @@ from pathlib import Path
 
 from tests.bench.plan import FIGURES, Block
 from tests.bench.plan_armour import ARMOUR
+from tests.bench.plan_seen import SEEN
 from tests.bench.plan_testing import TESTING
 from tests.bench.report import figures, machine, misses, write
 from tests.bench.runner import Job, run_all, side_command
 
-BLOCKS = (FIGURES, ARMOUR, TESTING)
+BLOCKS = (FIGURES, ARMOUR, SEEN, TESTING)
 DEFAULT_REPETITIONS = 7
 
 

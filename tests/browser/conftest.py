@@ -32,9 +32,10 @@ PATIENCE = 30_000
 """Milliseconds that a condition may take on a busy machine."""
 
 
-@pytest.fixture(scope="session")
+# Playwright keeps an asyncio loop going in this thread: it has to be gone before the tests of other folders.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests."""
+    """One browser for all tests of this folder."""
     path = os.environ.get("TREEWARDEN_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
     if not path:
         pytest.skip("no Chromium on this machine: install Debian's package chromium")

@@ -100,7 +100,10 @@ class Stage:
         elif path.startswith("api/"):
             answer = self.answers.get(path, 404)
             if isinstance(answer, int):
-                route.fulfill(status=answer, json={"error": "looking needs the token"})
+                route.fulfill(
+                    status=answer,
+                    json={"error": "looking needs the token: Authorization: Bearer TOKEN"},
+                )
             else:
                 route.fulfill(json=answer)
         else:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.browser.running import ROOT
 from tests.browser.stage import FILES
 
 TEXTS = {path.name: path.read_text("utf-8") for path in sorted(FILES.iterdir())}
@@ -45,3 +46,18 @@ def test_no_file_is_too_long() -> None:
     lengths = {name: len(text.splitlines()) for name, text in TEXTS.items()}
 
     assert {name: n for name, n in lengths.items() if n > LONGEST_FILE} == {}
+
+
+def test_imports_run_down() -> None:
+    """The modules of the page have floors too, and the map of the house lists them all."""
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    floors: dict[str, int] = {}
+    floor = 0
+    for number, name in re.findall(r"^\| (\d*) ?\| `(\w+\.js)` \|", page, re.MULTILINE):
+        floor = int(number or floor)
+        floors[name] = floor
+
+    assert sorted(floors) == [name for name in TEXTS if name.endswith(".js")]
+    for name, own in floors.items():
+        for source in re.findall(r"from \"\./([^\"]+)\"", TEXTS[name]):
+            assert floors[source] < own, f"{name} imports {source}"

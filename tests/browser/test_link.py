@@ -17,6 +17,8 @@ HIDE = """hidden => {
 }"""
 
 
+pytestmark = pytest.mark.slow  # it is told in seconds how long ago it was lost
+
 # What Chromium itself writes into the console when nobody answers.
 UNANSWERED = ("WebSocket", "Failed to load resource")
 
@@ -127,9 +129,10 @@ def test_looking_may_need_the_token(stage: Callable[..., Stage]) -> None:
     seen = stage(quiet(), expect=UNANSWERED)
     seen.answers["api/snapshot"] = 403
     seen.lose()
-    banner(seen, "looking needs the token")
+    banner(seen, "Looking needs the token.")
     seen.up = True
     seen.page.get_by_role("button", name="Enter the token").click()
+    expect(seen.page.locator("#token")).to_contain_text("From here, looking needs the token")
     seen.page.get_by_label("Token", exact=True).fill(TOKEN)
     seen.page.get_by_role("button", name="Use it").click()
     seen.connected(2)

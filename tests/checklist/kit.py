@@ -87,6 +87,21 @@ class Clerk:
         pass
 
 
+class NotThere:
+    """A stand-in for something that is not there yet, as frameworks have them."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError("there is no request now")
+
+
+current = NotThere()
+
+
+async def leans_on_nothing(ctx):
+    await current.call(charge)
+    await to.timeless.call(charge, 1)
+
+
 @to.timeless
 async def decorated(order):
     pass
@@ -155,6 +170,26 @@ async def in_a_thread(ctx):
 class Sleepy(Actor):
     async def handle(self, message):
         input()
+
+
+class Saving(Actor):
+    async def handle(self, message):
+        self.save()
+        await trio.to_thread.run_sync(self.later)
+
+    def save(self):
+        time.sleep(1)
+
+    def later(self):
+        pass
+
+
+class SavingElsewhere(Saving):
+    def save(self):
+        pass
+
+    def later(self):
+        time.sleep(1)
 
 
 # -- jobs ------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, strategies as st
 
 from actors import Actor
 from actors.jobs import JobWorker
@@ -12,6 +13,7 @@ from actors.options import OptionError
 from actors.resilience import Dependency
 from supervision import Supervisor, Worker
 from supervision.checklist import Severity, accept, examine
+from supervision.testing import trees
 from tests.checklist import downstreams as to, kit, module
 from tests.checklist.kit import codes, one, some
 
@@ -173,6 +175,27 @@ def test_a_huge_object_does_not_hold_it_up() -> None:
     first.other = Node(first)
 
     assert codes(one(first.run)) == []
+
+
+def test_a_line_that_workers_share_is_one_finding() -> None:
+    """Two workers with the same function are named in one finding about its line."""
+    (finding,) = examine(some(Worker("a", kit.sleeps), Worker("b", kit.sleeps))).findings
+
+    assert finding.paths == ("shop/a", "shop/b")
+
+
+def test_what_cannot_be_looked_at_is_left_out() -> None:
+    """A stand-in that raises whatever is asked of it hides nothing else."""
+    assert codes(one(kit.leans_on_nothing)) == ["TW301"]
+
+
+@given(trees(), st.floats(0, 100))
+def test_any_tree_can_be_looked_at(tree: Supervisor, stop_timeout: float) -> None:
+    """Whatever options a tree has, each rule ends, and its findings lead to specs of the tree."""
+    seen = examine(tree, stop_timeout=stop_timeout)
+    paths = {path for path, _ in tree.walk()}
+
+    assert {path for finding in seen.findings for path in finding.paths} <= paths
 
 
 def test_guards_in_lists_are_found() -> None:

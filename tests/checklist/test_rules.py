@@ -66,7 +66,7 @@ TRIPS = {
     "TW403": [one(kit.jobs(concurrency=4, max_jobs_activated=8))],
     "TW404": [one(kit.jobs(grace=15)), one(kit.jobs(), shutdown=4)],
     "TW501": [one(kit.idle, mailbox=MailboxSpec(capacity=inf))],
-    "TW601": [one(kit.sleeps), one(kit.sleeps_inside), one(kit.by_helper), one(kit.Sleepy)],
+    "TW601": [one(kit.sleeps), one(kit.sleeps_inside), one(kit.by_helper), one(kit.Sleepy), one(kit.Saving)],
 }  # fmt: skip
 
 PASSES = {
@@ -102,7 +102,7 @@ PASSES = {
     "TW403": [one(kit.jobs(concurrency=4, max_jobs_activated=6))],
     "TW404": [one(kit.jobs(grace=14)), one(kit.jobs(), shutdown=5)],
     "TW501": [one(kit.idle)],
-    "TW601": [one(kit.in_a_thread), one(kit.idle)],
+    "TW601": [one(kit.in_a_thread), one(kit.idle), one(kit.SavingElsewhere)],
 }  # fmt: skip
 
 

@@ -7,13 +7,18 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
+from math import inf
 from pathlib import Path
 
 import pytest
+import trio
 
+from supervision import Supervisor, Worker, supervisor
 from supervision.__main__ import main
 from supervision.cli import serving
-from tests.cli.kit import LONGEST, run, start
+from supervision.cli.parser import understand
+from tests.cli.kit import LONGEST, idle, run, start
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
 
@@ -87,6 +92,18 @@ def test_an_observer_for_others(app) -> None:
     assert run(app, "restart", "work", "--url", url).returncode == 5
     assert run(app, "restart", "work", "--url", url, "--token", "a-long-secret").returncode == 0
     stop(child)
+
+
+def test_the_observer_gets_its_options(app, monkeypatch) -> None:
+    """Flags and variables that may hold several words reach it; over the socket its user may act without a token."""
+    monkeypatch.setenv("TREEWARDEN_ALLOW_HOST", "ops.example.org, shop.example.org")
+    args = understand(["serve", "--require", "bank", "--require", "mail stripe", "--show-messages"])
+    seen = serving._observer(args, Path("/run/s"))
+
+    assert seen.address == ("unix:/run/s",)
+    assert seen.required == ("bank", "mail", "stripe")
+    assert seen.allowed_hosts == ("ops.example.org", "shop.example.org")
+    assert (seen.show_messages, seen.actions, seen.token) == (True, True, None)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +184,45 @@ def test_the_process_manager_is_told(app, tmp_path) -> None:
 
     assert child.returncode == 0
     assert told.index("READY=1") < told.index("STOPPING=1")
+
+
+async def test_a_start_that_takes_long_says_what_it_waits_for(autojump_clock, capfd) -> None:
+    """Every ten seconds a line on stderr tells how far it is, and the end of it is silent."""
+
+    async def slow(ctx):
+        await ctx.sleep(25)
+        ctx.started()
+        await ctx.sleep(100)
+
+    tree = Supervisor("shop", [Worker("a", idle), Worker("slow", slow, ready="signal")])
+    async with (
+        supervisor.running(tree, wait_ready=False, log=False) as pool,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(partial(serving.narrate, pool, stop_timeout=15))
+        await trio.sleep(95)
+        pool.request_stop()
+
+    line = "treewarden: started 1 of 2, waiting for shop/slow/0\n"
+    assert capfd.readouterr().err == line * 2
+
+
+async def test_a_stop_that_takes_long_counts_down(autojump_clock, capfd) -> None:
+    """What is waited for, and how long it may take; nothing of that if there is no limit."""
+
+    async def lingering(ctx):
+        with ctx.busy():
+            await trio.sleep(25)
+
+    for limit, rest in ((40, [", 30 s left", ", 20 s left"]), (inf, ["", ""])):
+        tree = Supervisor("shop", [Worker("a", lingering, shutdown=inf)])
+        async with supervisor.running(tree, log=False, stop_timeout=limit) as pool:
+            pool.request_stop()
+            await serving.narrate(pool, stop_timeout=limit)
+        assert capfd.readouterr().err.splitlines() == [
+            f"treewarden: stopping: waiting for shop/a/0{text}; a second signal cancels"
+            for text in rest
+        ]
 
 
 def test_kill_after_0_speaks_of_the_deadline(app) -> None:

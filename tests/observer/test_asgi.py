@@ -43,6 +43,16 @@ async def test_in_process(autojump_clock):
                 assert (await http.post(f"{root}/api/do", json={})).status_code == 403
 
 
+async def test_the_page_finds_its_files_below_a_path(autojump_clock):
+    """Where the app is mounted, the page's files are its neighbours: without the last slash they would not be."""
+    async with supervisor.running(shop(), log=False) as pool:
+        transport = httpx.ASGITransport(asgi_app(pool), root_path="/tree")
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            page = await http.get("/tree", follow_redirects=True)
+            assert page.url.path == "/tree/"
+            assert (await http.get(page.url.join("page.js"))).status_code == 200
+
+
 async def test_acting_needs_the_token(autojump_clock):
     """Mounted in another server, acting needs the token, and reading from another machine too."""
     async with supervisor.running(shop(), log=False) as pool:

@@ -92,8 +92,12 @@ async def test_a_port_in_use():
 
     with socket.create_server(("127.0.0.1", 0)) as other:
         where = f"127.0.0.1:{other.getsockname()[1]}"
+        tree = Supervisor("shop", [Worker("w", run)])
         with pytest.raises(ObserverUnavailable) as caught:
-            await supervisor.serve(Supervisor("shop", [Worker("w", run)]), observer=where)
+            await supervisor.serve(tree, observer=where)
+        with pytest.raises(ObserverUnavailable):
+            async with supervisor.running(tree, observer=where):
+                pass
 
     assert str(caught.value) == (
         f"the observer cannot listen at {where}: it is in use, perhaps by an older process of this program."
@@ -149,7 +153,7 @@ def test_what_an_address_means(text, shown, local):
     assert (str(parse(text)), parse(text).local) == (shown, local)
 
 
-@pytest.mark.parametrize("observer", [8023, object(), ["x"], Worker])
+@pytest.mark.parametrize("observer", [8023, object(), ["x"], [], Worker])
 async def test_what_is_no_observer(observer):
     """What is given as an observer is checked before anything starts."""
     with pytest.raises(SpecError):

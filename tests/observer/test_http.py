@@ -163,9 +163,22 @@ async def test_idle_crowds_keep_no_probe_out(autojump_clock):
             await trio.sleep(1)
 
         assert answers(await raw(server, LIVE)) == [(200, b"ok\n")]
+        seen_now = server.statistics()
+        assert (seen_now.viewers, seen_now.refused, seen_now.faults) == (0, 0, 0)
         assert await everything(crowd[0]) == b""
         await crowd[1].send_all(LIVE)
         assert b"200" in await crowd[1].receive_some()
+
+
+async def test_half_requests_keep_no_probe_out(autojump_clock):
+    """A connection whose request drips in makes room as an idle one does."""
+    async with seen() as server:
+        server.most = 3
+        for _ in range(3):
+            await connect(server).send_all(b"GET /livez HT")
+            await trio.sleep(0.1)
+
+        assert answers(await raw(server, LIVE)) == [(200, b"ok\n")]
 
 
 async def test_nobody_else_may_read_along(autojump_clock):

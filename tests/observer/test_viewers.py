@@ -17,7 +17,12 @@ from supervision import Supervisor, Worker
 from supervision.observer import hub, viewer
 from supervision.observer.hub import Hub, pause_of
 from supervision.observer.viewer import Gone, show
-from tests.observer.kit import connect, forever, seen, shop
+from tests.observer.kit import answers, connect, forever, raw, seen, shop
+
+HELLO = (
+    b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 
 
 class Eye:
@@ -111,7 +116,7 @@ async def test_one_frame_serves_all(autojump_clock):
 
 @pytest.mark.parametrize("delay", [2.5, 7.0])
 async def test_a_slow_viewer_gets_the_newest(autojump_clock, delay):
-    """One that takes long for each frame skips those in between, never goes back, and delays nobody."""
+    """B139, auntiepickle/totalmix-osc-bridge#32: a slow one skips frames, never goes back, and delays nobody."""
     async with seen() as server:
         quick, slow = Eye(), Eye(delay)
         server.nursery.start_soon(show, server.site.hub, quick)
@@ -125,7 +130,7 @@ async def test_a_slow_viewer_gets_the_newest(autojump_clock, delay):
 
 
 async def test_one_that_never_reads_is_let_go(autojump_clock):
-    """A viewer that takes no frame for long is dropped; the others notice nothing."""
+    """B138, opanel-mc/opanel#429: a viewer that takes no frame for long is dropped; the others notice nothing."""
     async with seen() as server:
         stalled, quick = Eye(10_000), Eye()
         server.nursery.start_soon(show, server.site.hub, stalled)
@@ -133,6 +138,16 @@ async def test_one_that_never_reads_is_let_go(autojump_clock):
         await trio.sleep(viewer.PATIENCE + 2)
         assert len(server.site.hub.viewers) == 1
         assert len(quick.frames) >= viewer.PATIENCE
+
+
+async def test_viewers_have_a_bound(autojump_clock, monkeypatch):
+    """When the most look already, another one is told so, and probes are answered."""
+    monkeypatch.setattr("supervision.observer.site.MOST_VIEWERS", 2)
+    async with seen() as server, socket(server) as one, socket(server) as two:
+        await one.get_message()
+        await two.get_message()
+        ((status, text),) = answers(await raw(server, HELLO))
+        assert (status, b"2 viewers look already" in text) == (503, True)
 
 
 async def test_a_hidden_viewer_is_spared(autojump_clock):
@@ -226,13 +241,9 @@ async def test_no_message_harms_it(autojump_clock, caplog, messages):
 async def test_no_frame_of_bytes_harms_it(autojump_clock, caplog, data):
     """Bytes that are no WebSocket, after the upgrade, end the connection and nothing else."""
     caplog.clear()
-    hello = (
-        b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    )
     async with seen() as server:
         stream = connect(server)
-        await stream.send_all(hello)
+        await stream.send_all(HELLO)
         assert (await stream.receive_some()).startswith(b"HTTP/1.1 101")
         try:
             await stream.send_all(data)

@@ -125,10 +125,10 @@ function notice(at, sentence) {
 }
 
 /** Ask for the token; resolves to whether one was given. */
-export function askToken(why) {
+export function askToken(what = "Actions need") {
   const dialog = document.getElementById("token");
   const input = dialog.querySelector("input");
-  if (why) text(dialog.querySelector(".why"), why);
+  text(dialog.querySelector(".why"), `${what} the token that the tree was started with. This tab keeps it until it is closed.`);
   input.value = "";
   dialog.returnValue = "";
   dialog.showModal();

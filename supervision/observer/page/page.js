@@ -98,7 +98,7 @@ function said(kind) {
   const ago = link.lostAt === null ? "" : `${Math.max(0, Math.round((Date.now() - link.lostAt) / 1000))} s ago`;
   const next = Math.max(0, Math.round((link.retryAt - Date.now()) / 1000));
   const again = next ? `Trying again in ${next} s.` : "Trying again …";
-  if (link.refused && kind === "lost") return [`${link.refused}.`.replace(/\.\.$/, "."), "bad", "Enter the token"];
+  if (link.refused && kind === "lost") return refused(link.refused);
   if (kind === "lost") return [model.frame ? `Connection lost ${ago}, data frozen. ${again}` : `No tree answers here. ${again}`, "bad", "Try now"];
   if (kind === "stopped") return [`The tree stopped ${ago}, data frozen. ${again}`, "bad", "Try now"];
   if (kind === "stopping") return ["The tree is stopping, in order.", "warn", ""];
@@ -109,9 +109,15 @@ function said(kind) {
   return ["", "", ""];
 }
 
+/** Why nothing may be seen here; how to send a token with a request is of no use to who reads a page. */
+function refused(why) {
+  const sentence = why.replace(/: Authorization.*/, "");
+  return [`${sentence[0].toUpperCase()}${sentence.slice(1)}.`, "bad", /token/.test(why) ? "Enter the token" : "Try now"];
+}
+
 $("banner").lastElementChild.addEventListener("click", () => {
   if (link.live) reborn = null;
-  else if (link.refused) askToken().then((given) => given && link.retry());
+  else if (/token/.test(link.refused)) askToken("From here, looking needs").then((given) => given && link.retry());
   else link.retry();
   drawLink();
 });

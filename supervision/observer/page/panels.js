@@ -215,11 +215,8 @@ const LEVELS = { error: "failed", warning: "warn" };
 
 export function drawEvents(model, only) {
   const section = $("events");
-  // Of one row everything is told; of the whole tree not what is only of interest to who looks for it.
-  const wanted = only
-    ? (event) => event.path === only || event.path.startsWith(`${only}/`)
-    : (event) => event.level !== "debug";
-  const shown = model.events.filter(wanted).slice(-60).reverse();
+  const own = (event) => !only || event.path === only || event.path.startsWith(`${only}/`);
+  const shown = model.events.filter(own).slice(-60).reverse();
   text(section.querySelector(".hint"), only ? `of ${only}` : "newest first");
   sync(
     section.querySelector("ol"), shown, (event) => event.seq,
