@@ -31,6 +31,7 @@ def office(settings: Settings, books: Books, http: httpx2.AsyncClient) -> Superv
         engine=engine,
         concurrency=12,
         timeout=settings.lease,
+        claim_timeout=settings.lease / 3,
         fetch_variables=FETCH,
         requires=[armoured],
         backoff=Backoff(
@@ -43,6 +44,8 @@ def office(settings: Settings, books: Books, http: httpx2.AsyncClient) -> Superv
         engine=engine,
         concurrency=1,
         timeout=2 * settings.lease,
+        claim_timeout=settings.lease / 3,
+        fetch_variables=[],
         requires=[armoured],
         backoff=Backoff(initial=settings.timeout, maximum=4 * settings.timeout),
     )

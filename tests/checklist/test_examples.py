@@ -5,23 +5,28 @@ from __future__ import annotations
 import pytest
 
 from actors.jobs import MemoryEngine
-from examples import armour, embedded, payments, quickstart
+from examples import armour, embedded, quickstart
 from examples.outbox.shop import Settings, open_shop
+from examples.payments.board import Board
+from examples.payments.books import Books
+from examples.payments.demo import Demo
+from examples.payments.office import office
+from examples.payments.settings import Settings as Paying
 from examples.tutorial import crash, first, give_up, replicas, stock, stop
-from supervision import Supervisor, Worker
+from supervision import Supervisor
 from supervision.checklist import examine
 
-# Meant so: the example serves itself on this machine and starts at once; the one with the jobs kills its workers all
-# the time, so it has short leases, and jobs of two variables.
+# Meant so: the example serves itself on this machine and starts at once; the demonstration is served with 20 s to stop.
 MEANT = {
     "shop/service": {"TW107"},
-    "bank/charges": {"TW401", "TW402"},
+    "demo/provider": {"TW202"},
 }
 MODULES = [armour, embedded, quickstart, crash, first, give_up, replicas, stock, stop]
 
 
-def bank() -> Supervisor:
-    return Supervisor("bank", [Worker("charges", payments.charge.on(MemoryEngine()))])
+def paying(folder) -> list[Supervisor]:
+    settings, books = Paying(folder=str(folder)), Books(MemoryEngine(), "?")
+    return [office(settings, books, None), Demo(settings, books, Board()).tree()]
 
 
 def trees(tmp_path) -> list[Supervisor]:
@@ -29,7 +34,7 @@ def trees(tmp_path) -> list[Supervisor]:
         found = [
             value for m in MODULES for value in vars(m).values() if isinstance(value, Supervisor)
         ]
-        return [*found, shop.tree(), bank()]
+        return [*found, shop.tree(), *paying(tmp_path)]
 
 
 def test_the_examples_are_clean(tmp_path) -> None:
