@@ -56,8 +56,9 @@ if TYPE_CHECKING:
     )
     from actors.jobs.periodic import Periodic
     from actors.jobs.poison import PoisonJob
-    from actors.jobs.postgres.engines import PostgresEngine, PostgresStatistics, open_postgres
+    from actors.jobs.postgres.engines import PostgresEngine, PostgresStatistics
     from actors.jobs.postgres.keys import PostgresIdempotencyStore
+    from actors.jobs.postgres.opening import open_postgres
     from actors.jobs.postgres.runner import ListenerStatistics, PoolStatistics
     from actors.jobs.signals import (
         EngineFailing,
@@ -130,8 +131,9 @@ _HOMES: Final = {
     ),
     "actors.jobs.periodic": ("Periodic",),
     "actors.jobs.poison": ("PoisonJob",),
-    "actors.jobs.postgres.engines": ("PostgresEngine", "PostgresStatistics", "open_postgres"),
+    "actors.jobs.postgres.engines": ("PostgresEngine", "PostgresStatistics"),
     "actors.jobs.postgres.keys": ("PostgresIdempotencyStore",),
+    "actors.jobs.postgres.opening": ("open_postgres",),
     "actors.jobs.postgres.runner": ("ListenerStatistics", "PoolStatistics"),
     "actors.jobs.signals": (
         "EngineFailing",
