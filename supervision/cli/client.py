@@ -139,7 +139,7 @@ class Client:
             return answer
         told = cast("dict[str, str]", answer) if isinstance(answer, dict) else {}
         code, text = told.get("code", ""), told.get("error", "")
-        if code == "refused" and not self._token and not self.where.startswith("unix:"):
+        if code == "refused" and "token" in text and not self._token:
             text = f"{text.rstrip('.')}. Give --token, or TREEWARDEN_TOKEN"
         raise Ended(text or f"{self.where} answered with status {status}", _CODES.get(code, FAILED))
 

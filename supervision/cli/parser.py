@@ -26,6 +26,7 @@ from supervision.cli.words import (
     seconds,
     several,
     switch,
+    whole,
 )
 
 __all__ = ["commands", "parser", "understand"]
@@ -214,7 +215,7 @@ def _looking(subs: Any) -> None:
     sub.add_argument("path", nargs="?", metavar="PATH", help="only those of this part of the tree")
     switch(sub, "--follow", "go on with those that come", "-f")
     flag(sub, "--level", "the least level; info by default", "info", type=one_of(reading.LEVELS), metavar="LEVEL")  # fmt: skip
-    flag(sub, "--most", "how many of the past; 50 by default", 50, type=int, metavar="N")
+    flag(sub, "--most", "how many of the past; 50 by default", 50, type=whole, metavar="N")
     flag(sub, "--every", "seconds between two looks; 1 by default", 1.0, type=finite, metavar="S")
     _reach(sub)
     sub = _add(subs, "stack", reading.stack)
@@ -271,7 +272,7 @@ def _more(home: Parser, below: dict[str, Command], by: str = "") -> None:
             if by == "key":
                 sub.add_argument("type", nargs="?", metavar="TYPE", help="only jobs of this type")
             if by:
-                flag(sub, "--most", "how many; 100 by default", 100, type=int, metavar="N")
+                flag(sub, "--most", "how many; 100 by default", 100, type=whole, metavar="N")
         elif name == "show":
             sub.add_argument("key", metavar="KEY", help="the key of a job")
         elif by:

@@ -41,6 +41,7 @@ __all__ = [
     "some",
     "switch",
     "variable",
+    "whole",
     "words_of",
 ]
 
@@ -169,6 +170,13 @@ def finite(text: str) -> float:
     if value == inf:
         raise argparse.ArgumentTypeError(f"{text!r} would be never; leave it out for that")
     return value
+
+
+def whole(text: str) -> int:
+    """A whole number, 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
+    return int(text)
 
 
 def one_of(words: Iterable[str]) -> Callable[[str], str]:

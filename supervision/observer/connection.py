@@ -54,6 +54,7 @@ class Connection:
         """Since when it has waited for a whole request, and may be closed without a loss; None while it has one."""
         self.scope = trio.CancelScope()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD)
+        self._bodiless = False  # the answer to HEAD, be it an error, has none
         self._raw = bytearray()  # of the request under way, for whoever takes over
 
     async def run(self) -> None:
@@ -72,10 +73,12 @@ class Connection:
     async def _one(self) -> bool:
         """Answer one request. True if another may follow."""
         self._raw = bytearray(self._http.trailing_data[0])
+        self._bodiless = False
         try:
             head = await self._head()
             if head is None:
                 return False
+            self._bodiless = head.method == b"HEAD"
             request = _understood(head, self.peer)
             if _is_upgrade(request):
                 await self._upgrade(request)
@@ -90,7 +93,7 @@ class Connection:
             return False
         self.idle_since = None
         response = await self.site.respond(request)
-        await self._send(response, head=request.method == "HEAD")
+        await self._send(response)
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     async def _head(self) -> h11.Request | None:
@@ -144,12 +147,7 @@ class Connection:
                 taken += len(data)
 
     async def _send(
-        self,
-        response: Response,
-        *,
-        head: bool = False,
-        status: int | None = None,
-        close: bool = False,
+        self, response: Response, *, status: int | None = None, close: bool = False
     ) -> None:
         headers = {
             **SAFE,
@@ -165,7 +163,7 @@ class Connection:
             await self._write(
                 h11.Response(status_code=code, headers=list(headers.items()), reason=reason)
             )
-            if response.body and not head:
+            if response.body and not self._bodiless:
                 await self._write(h11.Data(data=response.body))
             await self._write(h11.EndOfMessage())
 

@@ -206,6 +206,7 @@ async def test_by_url(app, capfd) -> None:
     err = capfd.readouterr().err
 
     assert "read-only" in err
+    assert "--token" not in err  # none would help
 
 
 async def test_by_url_with_a_token(app, capfd, monkeypatch) -> None:

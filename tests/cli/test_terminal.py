@@ -224,6 +224,22 @@ def test_top_once_and_where_there_is_no_terminal(terminals) -> None:
     assert "this is no terminal" in text
 
 
+def test_stopping_the_whole_tree_asks_first(terminals) -> None:
+    """On a terminal it asks: anything but y leaves the tree alone, y stops it."""
+    first, second, third = terminals(), terminals(), terminals()
+    first.run("serve", "app:calm")
+    first.until("idle runs", history=True)
+    second.run("stop")
+    second.until("Go on", history=True)
+    second.type("Enter")
+    assert "nothing was done" in second.until(r"exit code 1", history=True)
+    third.run("stop")
+    third.until("Go on", history=True)
+    third.type("y", "Enter")
+    third.until(r"exit code 0", history=True)
+    first.until(r"exit code 0", history=True)
+
+
 def test_a_stop_that_takes_long_says_what_it_waits_for(terminals) -> None:
     """While a person waits, a line from time to time tells for what, and how long it may take."""
     terminal = terminals()

@@ -164,6 +164,7 @@ def test_a_broken_module_is_one_sentence(app, capfd) -> None:
         (["status", "--jsn"], "Did you mean '--json'?"),
         (["xyzzy", "app:tree"], "invalid choice: 'xyzzy'. One of: serve, check"),
         (["restrat", "work"], "Did you mean 'restart'?"),
+        (["events", "--most", "0"], "'0' is not a whole number, 1 or more"),
         (["jobs", "puase", "charge"], "Did you mean 'pause'?"),
         (["health", "life"], "Did you mean 'live'?"),
         (["scale", "work", "many"], "'many' is no number of replicas"),

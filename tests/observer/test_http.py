@@ -62,6 +62,8 @@ requests = st.builds(
 @settings(max_examples=150)
 @given(st.lists(requests | st.binary(max_size=200), min_size=1, max_size=3))
 @example([b"\x00"])
+@example([b"HEAD * HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+@example([b"HEAD /x HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\r\n"])
 @example([LIVE, LIVE])
 @example([b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\r\n"])
 @example([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
