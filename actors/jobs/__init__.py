@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from actors.errors import BpmnError, FailWithRetry, IncidentError
+    from actors.jobs.database import DatabaseEngine
     from actors.jobs.engine import (
         Claim,
         Engine,
@@ -99,6 +100,7 @@ _HOMES: Final = {
         "SchemaTooNew",
         "StoredFailure",
     ),
+    "actors.jobs.database": ("DatabaseEngine",),
     "actors.jobs.engine": (
         "Claim",
         "Engine",
@@ -166,6 +168,7 @@ __all__ = [
     "Claim",
     "Completed",
     "DatabaseStatistics",
+    "DatabaseEngine",
     "Decision",
     "Engine",
     "EngineFailing",

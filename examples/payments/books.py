@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from actors.jobs import NewJob, PostgresEngine, SQLiteEngine
+from actors.jobs import DatabaseEngine, NewJob
 from examples.payments.orders import Line
 
 __all__ = ["Books", "Numbers"]
@@ -52,7 +52,7 @@ class Numbers:
 class Books:
     """What is written and read. A function that takes `db` first runs in a transaction, on the engine's thread."""
 
-    engine: SQLiteEngine | PostgresEngine
+    engine: DatabaseEngine
     mark: str
     """What stands for a value in a statement."""
 

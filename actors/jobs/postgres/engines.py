@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import trio
 
+from actors.jobs.database import DatabaseEngine
 from actors.jobs.engine import (
     Claim,
-    Engine,
     EngineStatistics,
     Enqueued,
     Exchange,
@@ -59,7 +59,7 @@ class PostgresStatistics(EngineStatistics):
     """None behind a pooler."""
 
 
-class PostgresEngine(Engine):
+class PostgresEngine(DatabaseEngine):
     """Jobs in a PostgreSQL database. Made by `open_postgres`."""
 
     def __init__(
@@ -73,15 +73,13 @@ class PostgresEngine(Engine):
         clock: Callable[[], float] | None,
         max_bytes: int,
     ) -> None:
-        self.name = name
-        self.max_bytes = max_bytes
+        super().__init__(name, max_bytes)
         origin = f"{token_hex(4)}:"
         ring = {"channel": tables.channel(schema), "origin": origin}
         self._store = Store(name, schema, ring, clock)
         self._admin = admin.Admin(name, schema, ring, clock)
         self._hot = hot
         self._calls = calls
-        self._listeners: dict[str, list[Callable[[], object]]] = {}
         self._doubtful: set[Lease] = set()
         self._listener = listener and listener(ring["channel"], origin, self._heard)
 
@@ -108,15 +106,9 @@ class PostgresEngine(Engine):
         found = prepare(jobs, self.max_bytes)
         return carry_out(connection, self._store.enqueue(found))
 
-    def wake(self, *job_types: str) -> None:
-        """Say that there may be work of these types."""
-        for job_type in job_types:
-            for ring in tuple(self._listeners.get(job_type, ())):
-                ring()
-
     def _heard(self, job_type: str | None) -> None:
         if job_type is None:
-            self.wake(*self._listeners)
+            self.wake_all()
         else:
             self.wake(job_type)
 
@@ -167,7 +159,7 @@ class PostgresEngine(Engine):
             found = await self._resolved(found, told)
         if any(isinstance(one.outcome, (Failed, PutBack)) for one in told):
             # What was put back may be taken by anybody, as soon as it is due.
-            self.wake(*self._listeners)
+            self.wake_all()
         return found
 
     async def _resolved(self, found: Exchange, told: Sequence[Settlement]) -> Exchange:
@@ -182,16 +174,6 @@ class PostgresEngine(Engine):
 
     async def extend(self, leases: Sequence[Lease], seconds: float) -> frozenset[Lease]:
         return await self._hot.run(Task(partial(self._store.extend, tuple(leases), seconds)))
-
-    def listen(self, job_type: str, ring: Callable[[], object]) -> Callable[[], None]:
-        rings = self._listeners.setdefault(job_type, [])
-        rings.append(ring)
-
-        def end() -> None:
-            if ring in rings:
-                rings.remove(ring)
-
-        return end
 
     async def transact(self, lease: Lease, fn: Callable[..., Any], *args: object) -> Any:
         from actors.jobs.postgres.blocking import carry_out

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeVar
 
 import trio
 
+from actors.jobs.database import DatabaseEngine
 from actors.jobs.engine import (
     Claim,
-    Engine,
     EngineStatistics,
     Enqueued,
     Exchange,
@@ -38,40 +38,24 @@ __all__ = ["MemoryEngine", "SQLEngine", "SQLiteEngine", "SQLiteStatistics", "ope
 T = TypeVar("T")
 
 
-class SQLEngine(Engine):
+class SQLEngine(DatabaseEngine):
     """What both have in common."""
 
     def __init__(
         self, runner: Runner, *, name: str, clock: Callable[[], float], max_bytes: int = MAX_BYTES
     ) -> None:
-        self.name = name
-        self.max_bytes = max_bytes
+        super().__init__(name, max_bytes)
         self._runner = runner
         self._clock = clock
-        self._listeners: dict[str, list[Callable[[], object]]] = {}
 
     # -- transactions of one's own ---------------------------------------------------------------
 
     async def run(self, fn: Callable[..., T], *args: object) -> T:
-        """Run `fn(connection, *args)` in a transaction of this database, and commit it.
-
-        With `enqueue_in` inside, a job is there if and only if what `fn` wrote is.
-        """
         return await self._runner.write(lambda db: fn(db, *args))
 
     def enqueue_in(self, connection: sqlite3.Connection, *jobs: NewJob) -> list[Enqueued]:
-        """Enqueue within a transaction that the caller has open and will commit: in `run`, or on a connection of its own.
-
-        Workers of this process learn of it at their next poll, or when `wake` is called after the commit.
-        """
         found = store.prepare(jobs, self.max_bytes)
         return store.enqueue(connection, self._clock(), found)
-
-    def wake(self, *job_types: str) -> None:
-        """Say that there may be work of these types."""
-        for job_type in job_types:
-            for ring in tuple(self._listeners.get(job_type, ())):
-                ring()
 
     # -- putting jobs in -------------------------------------------------------------------------
 
@@ -98,21 +82,11 @@ class SQLEngine(Engine):
             job.engine = self
         if any(isinstance(one.outcome, (Failed, PutBack)) for one in settlements):
             # What was put back may be taken by anybody, as soon as it is due.
-            self.wake(*self._listeners)
+            self.wake_all()
         return found
 
     async def extend(self, leases: Sequence[Lease], seconds: float) -> frozenset[Lease]:
         return await self.at_now(store.extend, tuple(leases), seconds)
-
-    def listen(self, job_type: str, ring: Callable[[], object]) -> Callable[[], None]:
-        rings = self._listeners.setdefault(job_type, [])
-        rings.append(ring)
-
-        def end() -> None:
-            if ring in rings:
-                rings.remove(ring)
-
-        return end
 
     async def transact(self, lease: Lease, fn: Callable[..., Any], *args: object) -> Any:
         return await self.at_now(store.transact, self.max_bytes, lease, fn, args)
