@@ -98,6 +98,8 @@ class TrioStateMachine(RuleBasedStateMachine):
         self._order = _Later()
         self._failed = False
         self._cut_short = False
+        self.steps = 0
+        """Rules called so far; those that only set up are none."""
 
     def setup(self) -> None:
         """Called once the sim is open; start the tree here."""
@@ -169,8 +171,9 @@ class TrioStateMachine(RuleBasedStateMachine):
                 raise
 
 
-def _step(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _step(fn: Callable[..., Any], *, counts: bool = False) -> Callable[..., Any]:
     def step(machine: TrioStateMachine, *args: Any, **values: Any) -> Any:
+        machine.steps += counts
         return machine._guarded(lambda: machine._call(fn, args, values))
 
     # Not by `functools.wraps`: Hypothesis would look through it and see an async function.
@@ -188,7 +191,7 @@ Decorator = Callable[[Callable[..., Any]], Any]
 def rule(**strategies: Any) -> Decorator:
     """As `hypothesis.stateful.rule`; the function may be async."""
     mark = cast(Any, stateful.rule)(**strategies)
-    return lambda fn: mark(_step(fn))
+    return lambda fn: mark(_step(fn, counts=True))
 
 
 def initialize(**strategies: Any) -> Decorator:

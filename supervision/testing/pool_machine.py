@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import trio
 from hypothesis import strategies as st
-from hypothesis.strategies import DataObject
+from hypothesis.strategies import DataObject, SearchStrategy
 
 from supervision.branch import Branch
 from supervision.pool import Pool
@@ -24,6 +24,7 @@ from supervision.testing.strategies import STEP, durations, trees
 __all__ = ["PoolMachine"]
 
 _PLAIN = Supervisor("t", [Worker("w", idle)], auto_shutdown=AutoShutdown.NEVER)
+_TREES = st.just(_PLAIN) | trees(max_depth=2)
 _ACTS = ("crash", "crash", Verb.TELL, Verb.TELL, Verb.STOP, Verb.RESTART, Verb.DISABLE)
 _FATES = ("crash", "crash", "crash", "finish", "stop", "hang")
 
@@ -42,6 +43,8 @@ class PoolMachine(TrioStateMachine):
 
     tree: ClassVar[Supervisor | None] = None
     """The tree to test; a drawn one by default."""
+    messages: ClassVar[SearchStrategy[Any] | None] = None
+    """What is told to its workers: numbers, each a new one, by default."""
     options: ClassVar[dict[str, Any]] = {"stop_timeout": 8.0}
     """Of `serve`."""
 
@@ -51,12 +54,12 @@ class PoolMachine(TrioStateMachine):
         super().__init__()
         self.spec: Supervisor = _PLAIN
         self.calls: list[Pending] = []
-        self.messages = 1000  # each a new object: a message is spoilt by identity
+        self.told = 1000  # each number a new object: a message is spoilt by identity
 
-    @initialize(drawn=st.none() | trees(max_depth=2))
-    def declare(self, drawn: Supervisor | None) -> None:
+    @initialize(data=st.data())
+    def declare(self, data: DataObject) -> None:
         """Start the tree."""
-        self.spec = type(self).tree or drawn or _PLAIN
+        self.spec = type(self).tree or data.draw(_TREES)
         self.pool = self.sim.supervise(faulty(self.spec), **self.options)
 
     # -- what the rules use ----------------------------------------------------------------------
@@ -78,6 +81,21 @@ class PoolMachine(TrioStateMachine):
         """The hold on a live run."""
         return self.sim.grips[path]
 
+    def next_run(self, path: str) -> float | None:
+        """When a replica that waits for its restart runs again."""
+        member = members(self.sim.trace.trees[0]).get(path)
+        return None if member is None else member.next_restart
+
+    def message(self, data: DataObject) -> Any:
+        """The next one to tell."""
+        self.told += 1
+        drawn = type(self).messages
+        return self.told if drawn is None else data.draw(drawn)
+
+    def advance_to(self, when: float) -> None:
+        """Let time pass until then."""
+        self.sim.advance(max(0.0, when - self.sim.now))
+
     def send(self, command: Command) -> None:
         """Put a command in flight."""
         self.calls.append(self.sim.start(do, self.pool, command))
@@ -92,20 +110,36 @@ class PoolMachine(TrioStateMachine):
         for path in sorted(chosen):
             getattr(self.grip(path), fate)()
 
+    @precondition(lambda self: self.live())
+    @rule(data=st.data(), times=st.integers(2, 6), edge=st.booleans())
+    def storm(self, data: DataObject, times: int, *, edge: bool) -> None:
+        """A run fails, and so does each that follows it as soon as it has begun; the last perhaps at the edge of a window."""
+        path = data.draw(st.sampled_from(self.live()))
+        for number in range(1, times + 1):
+            due = self.next_run(path)
+            if path not in self.sim.grips and due is not None:
+                self.advance_to(due)
+            if number == times and edge and self.edges():
+                self.advance_to(data.draw(st.sampled_from(self.edges())))
+            if path not in self.sim.grips:
+                return
+            self.grip(path).crash()
+            self.sim.settle()
+
     @precondition(lambda self: self.running and self.workers())
     @rule(data=st.data())
     def all_at_once(self, data: DataObject) -> None:
         """Crashes, messages and operators meet in one instant, each some passes of the loop after the others."""
         act = st.tuples(st.sampled_from(_ACTS), st.sampled_from(self.workers()), st.integers(0, 3))
         for what, path, passes in data.draw(st.lists(act, min_size=2, max_size=4)):
-            self.messages += 1
-            self.calls.append(self.sim.start(self._act, what, path, passes, self.messages))
+            message = self.message(data) if what is Verb.TELL else None
+            self.calls.append(self.sim.start(self._act, what, path, passes, message))
 
-    async def _act(self, what: str, path: str, passes: int, message: int) -> None:
+    async def _act(self, what: str, path: str, passes: int, message: Any) -> None:
         for _ in range(passes):
             await trio.lowlevel.checkpoint()
         if what != "crash":
-            await do(self.pool, Command(0.0, Verb(what), path, message))
+            await do(self.pool, Command(0.0, Verb(what), path, message=message))
         elif path in self.sim.grips:
             self.grip(path).crash()
 
@@ -126,14 +160,19 @@ class PoolMachine(TrioStateMachine):
         self.send(Command(0.0, Verb.SCALE, data.draw(st.sampled_from(names)), replicas))
 
     @precondition(lambda self: self.workers())
-    @rule(data=st.data(), spoilt=st.integers(0, 3))
-    def tell(self, data: DataObject, spoilt: int) -> None:
-        """Somebody sends a message; an actor may fail at it, several times if it is redelivered."""
-        path = data.draw(st.sampled_from(self.workers()))
-        self.messages += 1
-        if spoilt:
-            self.sim.grips.spoil(self.messages, spoilt)
-        self.send(Command(0.0, Verb.TELL, path, self.messages))
+    @rule(
+        data=st.data(),
+        gaps=st.lists(st.integers(0, 3), min_size=1, max_size=4),
+        spoilt=st.integers(0, 3),
+    )
+    def tell(self, data: DataObject, gaps: list[int], spoilt: int) -> None:
+        """Messages come in one instant, some passes of the loop apart; an actor may fail at the first, perhaps again and again."""
+        path, passes = data.draw(st.sampled_from(self.workers())), 0
+        for number, gap in enumerate(gaps):
+            message, passes = self.message(data), passes + gap
+            if spoilt and not number:
+                self.sim.grips.spoil(message, spoilt)
+            self.calls.append(self.sim.start(self._act, Verb.TELL, path, passes, message))
 
     @rule(data=st.data())
     def time_passes(self, data: DataObject) -> None:
@@ -160,7 +199,7 @@ class PoolMachine(TrioStateMachine):
     def time_passes_to_an_edge(self, data: DataObject, off: float, *, crash: bool) -> None:
         """Time passes exactly to the edge of a window, or to just beside it; runs may crash right then."""
         edge = data.draw(st.sampled_from(self.edges()))
-        self.sim.advance(max(0.0, edge - self.sim.now + off))
+        self.advance_to(edge + off)
         if crash and self.live():
             self.grip(data.draw(st.sampled_from(self.live()))).crash()
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import attrs
 import trio
-from hypothesis import Phase, seed, settings
+from hypothesis import Phase, seed, settings, strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 from actors import Actor, MailboxSpec
@@ -25,11 +25,21 @@ EXAMPLES = 1000
 """In which every planted bug has to be found: about ten times what it takes as a rule."""
 
 
+@attrs.frozen(eq=False)
+class Parcel:
+    """A message: to be read, or to be worked on for a long time."""
+
+    long: bool = False
+
+
+PARCELS = st.builds(Parcel, st.sampled_from([False, False, True]))
+
+
 async def busy(ctx) -> None:
-    """Reads its mailbox, and works on every other message in a block that a stop has to wait for."""
+    """Reads its mailbox, and works on long messages in a block that a stop has to wait for."""
     while True:
         message = await ctx.mailbox.receive()
-        if message % 2:
+        if message.long:
             with ctx.busy():
                 await trio.sleep(30)
 
@@ -80,6 +90,7 @@ class Fixed(PoolMachine):
     """The tree above: every kind of worker and limit that the bugs are about."""
 
     tree = TREE
+    messages = PARCELS
 
     def setup(self) -> None:
         Punctual.faults = self.sim.trace.faults
@@ -87,6 +98,8 @@ class Fixed(PoolMachine):
 
 class Tight(PoolMachine):
     """One reader under a tight window: for bugs that need several things to happen to the same run."""
+
+    messages = PARCELS
 
     tree = Supervisor(
         "t",
@@ -143,11 +156,9 @@ def hunt(machine: type[TrioStateMachine], number: int, *, shrink: bool = False) 
         def __init__(self) -> None:
             super().__init__()
             counts["examples"] += 1
-            counts["steps"] = 0
             self.failure: Exception | None = None
 
         def _guarded(self, step):
-            counts["steps"] += 1
             try:
                 return super()._guarded(step)
             except Exception as error:
@@ -162,6 +173,8 @@ def hunt(machine: type[TrioStateMachine], number: int, *, shrink: bool = False) 
                     self._failed, self.failure = True, error
                 raise
             finally:
+                if self._failed:
+                    counts["steps"] = self.steps
                 if self._failed and not counts["first"]:
                     counts["first"] = counts["examples"]
                     if not shrink:
