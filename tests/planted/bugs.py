@@ -269,18 +269,3 @@ def outcome_told_twice(patch: pytest.MonkeyPatch) -> None:
         right(self, slot, outcome)
 
     patch.setattr(Shift, "_ended", wrong)
-
-
-@bug
-def jobs_taken_during_stop(patch: pytest.MonkeyPatch) -> None:
-    """A worker that is being stopped goes on taking jobs while others are at work."""
-    right = Shift._room
-
-    def wrong(self: Shift) -> int:
-        stopping, self.stopping = self.stopping, False
-        try:
-            return right(self)
-        finally:
-            self.stopping = stopping
-
-    patch.setattr(Shift, "_room", wrong)

@@ -124,7 +124,6 @@ HUNTERS: dict[str, type[TrioStateMachine]] = {
     "budget_off_by_one": Tight,
     "completion_without_fence": JobsMachine,
     "outcome_told_twice": JobsMachine,
-    "jobs_taken_during_stop": JobsMachine,
 }
 """Who looks for which bug; `Fixed` for all others."""
 
