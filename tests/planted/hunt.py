@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 from hypothesis import Phase, seed, settings
+from hypothesis.internal.conjecture import engine
 from hypothesis.stateful import run_state_machine_as_test
 
 from supervision.testing import TrioStateMachine
@@ -81,6 +82,8 @@ def hunt(machine: type[TrioStateMachine], number: int, *, shrink: bool = False) 
         phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
     )
     try:
+        # It gives up after five minutes of real time: how small an example gets would depend on what else the machine does.
+        engine.MAX_SHRINKING_SECONDS = 3600
         run_state_machine_as_test(seed(number)(Counted), settings=wanted)
     except _Enough as enough:
         return Found(counts["first"], enough.error, counts["steps"])

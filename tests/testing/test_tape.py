@@ -36,7 +36,7 @@ def twice(monkeypatch):
 
 def run(machine, examples: int = 10, steps: int = 12) -> None:
     """As Hypothesis runs it."""
-    wanted = settings(looking(examples, steps), database=None)
+    wanted = settings(looking(examples), stateful_step_count=steps, database=None)
     run_state_machine_as_test(machine, settings=wanted)
 
 
