@@ -82,6 +82,16 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", "--cov", "--cov-report=term", *session.posargs)
 
 
+@nox.session(default=False)
+def nightly(session: nox.Session) -> None:
+    """Twenty thousand examples of every state machine, then every planted bug with ten seeds: hours."""
+    prepare(session, "test")
+    session.env["HYPOTHESIS_PROFILE"] = "nightly"
+    # A machine that is looked at for an hour is no hang. Hypothesis calls the test of each of them `runTest`.
+    session.run("pytest", "-k", "runTest", "-o", "faulthandler_timeout=21600", *session.posargs)
+    session.run("python", "-m", "tests.planted")
+
+
 @nox.session(python=PYTHONS, default=False)
 def matrix(session: nox.Session) -> None:
     """The test suite on every Python that the project says it runs on."""

@@ -351,7 +351,8 @@ class Branch(Member):
         if member.cause == BY_ITSELF:
             self._rest(member, Rest(State.STOPPED))
             return
-        if member.cause is None:
+        sweep = self._sweep
+        if sweep is not None and member in sweep.to_stop:
             self._leave_out(member)  # it ended just before its turn to stop came
         if not member.wanted:
             member.become(State.STOPPED)
@@ -360,7 +361,6 @@ class Branch(Member):
                 self.forget(member)
             return
         member.become(State.RESTARTING)
-        sweep = self._sweep
         if sweep is not None and member in sweep.to_start:
             member.next_restart = max(sweep.plan.not_before, self.tree.now())
         else:

@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--supervision-check-determinism",
         action="store_true",
-        help="run each simulate() twice and compare what was reported",
+        help="run each simulate(), and each example of a state machine, twice and compare what was reported",
     )
 
 
@@ -92,9 +92,14 @@ def sim() -> Iterator[Sim]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A failure of a test with the fixture `sim` gets its timeline."""
+    """A failure of a test with the fixture `sim` gets its timeline; what differed in a second run is the test's own failure."""
     try:
         yield
+    except KeyboardInterrupt as stop:
+        different = getattr(stop, "error", None)  # see `simulate.Different`
+        if isinstance(different, Exception):
+            raise different from None
+        raise
     except Exception as error:
         made: Sim | None = getattr(item, "funcargs", {}).get("sim")
         if made is not None and hasattr(

@@ -38,7 +38,7 @@ settings.register_profile(
     # A shared machine may be slow; that is no fault of the test.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-settings.register_profile("nightly", settings.get_profile("ci"), max_examples=5000)
+settings.register_profile("nightly", settings.get_profile("ci"), max_examples=20_000)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )

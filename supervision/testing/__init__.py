@@ -36,9 +36,11 @@ from supervision.testing.bulkhead_machine import BulkheadMachine
 from supervision.testing.commands import Command, Verb, do, operate
 from supervision.testing.doubles import FakeNetwork, Line, memory_streams
 from supervision.testing.faulty import Grip, faulty, idle
-from supervision.testing.life import Kind, Life, Plan
+from supervision.testing.jobs_machine import JobsMachine
 
 # What must hold.
+from supervision.testing.jobs_oracle import one_outcome_each
+from supervision.testing.life import Kind, Life, Plan
 from supervision.testing.lives_oracles import no_orphans, nothing_after_stop, shutdown_in_time
 
 # State machines.
@@ -91,6 +93,7 @@ __all__ = [
     "Grip",
     "InjectedFault",
     "InvariantViolation",
+    "JobsMachine",
     "Kind",
     "KitWarning",
     "Life",
@@ -134,6 +137,7 @@ __all__ = [
     "no_lost_restart",
     "no_orphans",
     "nothing_after_stop",
+    "one_outcome_each",
     "operate",
     "plans",
     "precondition",

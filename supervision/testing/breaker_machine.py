@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final, Literal
 
 import attrs
 import trio
@@ -29,12 +29,16 @@ _POLICIES = st.builds(
 )
 
 
+End = Literal["fail", "ok", "cancel"]
+_ENDS: Final[tuple[End, ...]] = ("fail", "fail", "ok", "cancel")
+
+
 @attrs.define(eq=False)
 class _Flight:
     """One call, from its start to its end."""
 
     go: trio.Event = attrs.field(factory=trio.Event)
-    end: str = "ok"
+    end: End = "ok"
     generation: int | None = None
     """The model's, when it was admitted; None if it was refused."""
     ran: bool = False
@@ -113,9 +117,8 @@ class BreakerMachine(TrioStateMachine):
         if flight.end == "fail":
             raise InjectedFault
 
-    @rule()
-    def begin(self) -> None:
-        """A call begins; it is made, or refused, as the model says."""
+    def _begin(self) -> _Flight | None:
+        """A call begins; None if it is refused."""
         flight = _Flight()
         admitted = self._admits()
         flight.call = self.sim.start(self.breaker.call, self._work, flight)
@@ -123,29 +126,56 @@ class BreakerMachine(TrioStateMachine):
         assert flight.ran == admitted, f"{self.state.name}: made {flight.ran}, should {admitted}"
         if not admitted:
             assert isinstance(flight.call.error, BreakerOpen)
-            return
+            return None
         flight.generation = self.generation
         self.flights.append(flight)
+        return flight
 
-    @precondition(lambda self: self.flights)
-    @rule(data=st.data(), end=st.sampled_from(["fail", "fail", "ok", "cancel"]))
-    def end(self, data: DataObject, end: str) -> None:
-        """One of the calls comes to its end, whichever began first."""
+    def _end(self, flight: _Flight, end: End) -> None:
+        """A call comes to its end."""
         self._touch()
-        flight = self.flights.pop(data.draw(st.integers(0, len(self.flights) - 1)))
+        self.flights.remove(flight)
         flight.end = end
         assert flight.call is not None
         if end == "cancel":
             flight.call.cancel()
         else:
             flight.go.set()
-        self._touch_breaker()
+        # An open breaker notices the time only when somebody looks, and the model has.
+        assert self.breaker.state == self.state
         self.sim.settle()
         self._ended(flight)
 
-    def _touch_breaker(self) -> None:
-        """An open breaker notices the time only when somebody looks, and the model has."""
-        assert self.breaker.state == self.state
+    @rule(times=st.integers(1, 3))
+    def fail(self, times: int) -> None:
+        """Calls begin and fail, one after the other: enough of them trip it."""
+        for _ in range(times):
+            flight = self._begin()
+            if flight is not None:
+                self._end(flight, "fail")
+
+    @rule(count=st.integers(1, 2))
+    def begin(self, count: int) -> None:
+        """Calls begin; each is made, or refused, as the model says."""
+        for _ in range(count):
+            self._begin()
+
+    @precondition(lambda self: self.flights)
+    @rule(which=st.sampled_from([0, 0, 1, 2]), end=st.sampled_from(_ENDS))
+    def end(self, which: int, end: End) -> None:
+        """One of the calls comes to its end; 0 is the one that began last. Nothing happens if there are not so many."""
+        if which < len(self.flights):
+            self._end(self.flights[-1 - which], end)
+
+    @rule(early=st.sampled_from([0.0, 0.125]))
+    def trip(self, early: float) -> None:
+        """Calls fail until it opens, and time passes to when it has to half-open, or to just before it."""
+        for _ in range(self.policy.failures or 0):
+            flight = self._begin() if self.state is not BreakerState.OPEN else None
+            if flight is not None:  # else it is open, or all places for trials are taken
+                self._end(flight, "fail")
+        if self.state is BreakerState.OPEN:
+            self.sim.advance(max(0.0, self.open_until - early - self.sim.now))
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 2.0]))
     def time_passes(self, seconds: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 import attrs
 import trio
@@ -37,10 +38,13 @@ class Command:
     verb: Verb = attrs.field(converter=Verb)
     target: str
     number: int = 0
-    """Replicas to scale to, or the message to tell."""
+    """Replicas to scale to."""
+    message: Any = None
+    """What to tell."""
 
     def __repr__(self) -> str:
-        extra = f" {self.number}" if self.verb in (Verb.SCALE, Verb.TELL) else ""
+        said = {Verb.SCALE: f" {self.number}", Verb.TELL: f" {self.message!r}"}
+        extra = said.get(self.verb, "")
         return f"<{self.verb} {self.target}{extra} at {self.at:g}>"
 
 
@@ -53,7 +57,7 @@ async def do(pool: Pool, command: Command) -> None:
             case Verb.TELL:
                 found = pool.ref(command.target)
                 assert isinstance(found, Ref)
-                await found.tell(command.number)
+                await found.tell(command.message)
             case Verb.SHUTDOWN:
                 pool.request_stop("a command")
             case Verb.STOP | Verb.RESTART | Verb.DISABLE | Verb.ENABLE:

@@ -175,6 +175,7 @@ def _function(
         finally:
             _let_go(grip)
 
+    run.__wrapped__ = fn  # type: ignore[attr-defined]  # a job worker has to be known as one
     return run
 
 

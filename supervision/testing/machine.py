@@ -17,9 +17,11 @@ from hypothesis import note, stateful, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple
 
 from supervision.testing.oracles import DEFAULT, Oracle
-from supervision.testing.schedule import Drawn, Schedule
+from supervision.testing.schedule import Drawn, Schedule, replay
 from supervision.testing.sim import Backend, Sim
+from supervision.testing.simulate import Different, Twice, compare
 from supervision.testing.strategies import schedules
+from supervision.testing.tape import Tape
 from supervision.testing.timeline import render
 
 __all__ = [
@@ -95,9 +97,12 @@ class TrioStateMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._sim: Sim | None = None
-        self._order = _Later()
+        self._order: Schedule = _Later()
         self._failed = False
         self._cut_short = False
+        self._tape = Tape() if Twice.on else None
+        self.steps = 0
+        """Rules called so far; those that only set up are none."""
 
     def setup(self) -> None:
         """Called once the sim is open; start the tree here."""
@@ -117,9 +122,17 @@ class TrioStateMachine(RuleBasedStateMachine):
     @stateful.initialize(uniform=schedules(), pct=st.deferred(lambda: schedules(kind="pct")))
     def open_sim(self, uniform: Drawn, pct: Drawn) -> None:
         """Open the sim, with a drawn order of tasks, and call `setup`."""
-        if self.schedule_kind is not None and self.sim.schedule is self._order:
-            self._order.hand_over(uniform if self.schedule_kind == "uniform" else pct)
-        self._guarded(self.setup)
+        order = self._order
+        if (
+            self.schedule_kind is not None
+            and isinstance(order, _Later)
+            and self.sim.schedule is order
+        ):
+            order.hand_over(uniform if self.schedule_kind == "uniform" else pct)
+        self._record(TrioStateMachine._set_up, (), {})
+
+    def _set_up(self) -> None:
+        self.setup()
 
     def _guarded(self, step: Callable[[], Any]) -> Any:
         """Take a step, settle, judge; a failure gets the timeline."""
@@ -151,6 +164,36 @@ class TrioStateMachine(RuleBasedStateMachine):
             return fn(self, *args, **values)
         return self.sim.run(functools.partial(fn, self, *args, **values), within=self.rule_timeout)
 
+    def _take(self, fn: Callable[..., Any], args: tuple[Any, ...], values: dict[str, Any]) -> Any:
+        """Take a step of a rule or an invariant."""
+        return self._guarded(lambda: self._call(fn, args, values))
+
+    def _record(self, fn: Callable[..., Any], args: tuple[Any, ...], values: dict[str, Any]) -> Any:
+        """The same, noted if everything is to be done twice."""
+        if self._tape is None:
+            return self._take(fn, args, values)
+        return self._tape.record(self._take, fn, args, values)
+
+    def _repeat(self, tape: Tape, first: Sim) -> None:
+        """Let another machine take the same steps, and compare what was reported."""
+        again = type(self)()
+        again._tape, again._order = None, replay(str(first.schedule))
+        second, different = again.sim, None
+        try:
+            tape.play(again._take)
+            again._guarded(again.finish)
+        except Exception as error:
+            different = error  # the first machine did not raise it
+        finally:
+            again._failed = True  # nothing more is asked of it
+            again.teardown()
+        try:
+            compare(first.trace, second.trace)
+        except AssertionError as error:
+            raise Different(error) from None
+        if different is not None:
+            raise Different(different)
+
     def teardown(self) -> None:
         """Close the sim and judge the end. Override `finish` instead, or call this."""
         sim = self._sim
@@ -167,11 +210,14 @@ class TrioStateMachine(RuleBasedStateMachine):
             except Exception as error:
                 sim.explain(error)
                 raise
+            if self._tape is not None:
+                self._repeat(self._tape, sim)
 
 
-def _step(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _step(fn: Callable[..., Any], *, counts: bool = False) -> Callable[..., Any]:
     def step(machine: TrioStateMachine, *args: Any, **values: Any) -> Any:
-        return machine._guarded(lambda: machine._call(fn, args, values))
+        machine.steps += counts
+        return machine._record(fn, args, values)
 
     # Not by `functools.wraps`: Hypothesis would look through it and see an async function.
     step.__name__, step.__qualname__, step.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
@@ -188,7 +234,7 @@ Decorator = Callable[[Callable[..., Any]], Any]
 def rule(**strategies: Any) -> Decorator:
     """As `hypothesis.stateful.rule`; the function may be async."""
     mark = cast(Any, stateful.rule)(**strategies)
-    return lambda fn: mark(_step(fn))
+    return lambda fn: mark(_step(fn, counts=True))
 
 
 def initialize(**strategies: Any) -> Decorator:
@@ -207,7 +253,9 @@ def precondition(holds: Callable[[Any], Any]) -> Decorator:
     """As `hypothesis.stateful.precondition`; `holds` may be async, and must change nothing."""
 
     def now(machine: TrioStateMachine) -> Any:
-        return machine._call(holds, (), {})
+        if machine._tape is None:
+            return machine._call(holds, (), {})
+        return machine._record(holds, (), {})
 
     test = now if inspect.iscoroutinefunction(holds) else holds
     return cast(Decorator, cast(Any, stateful.precondition)(test))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from supervision.testing.errors import InvariantViolation
+from supervision.testing.jobs_oracle import one_outcome_each
 from supervision.testing.lives_oracles import no_orphans, nothing_after_stop, shutdown_in_time
 from supervision.testing.moment import Moment, Oracle
 from supervision.testing.restart_oracles import (
@@ -32,6 +33,7 @@ DEFAULT: Final[tuple[Oracle, ...]] = (
     every_message_accounted,
     health_tells_the_truth,
     breaker_generations,
+    one_outcome_each,
 )
 """All of them: on unless a test says otherwise."""
 

@@ -25,7 +25,7 @@ def register_profiles() -> None:
     settings.register_profile(
         NIGHTLY,
         settings.get_profile(PROFILE),
-        max_examples=5000,
+        max_examples=20_000,
         stateful_step_count=60,
         suppress_health_check=list(HealthCheck),
     )

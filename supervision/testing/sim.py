@@ -343,6 +343,7 @@ class Sim:
             raise
         finally:
             self._stack.close()
+            self.trace.release()
 
     def _say_farewell(self) -> None:
         if self._loop.end is None:

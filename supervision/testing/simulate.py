@@ -12,15 +12,23 @@ from supervision.testing.schedule import Schedule, replay
 from supervision.testing.sim import Backend, Sim
 from supervision.testing.trace import Trace
 
-__all__ = ["Twice", "check_determinism", "simulate"]
+__all__ = ["Different", "Twice", "check_determinism", "compare", "simulate"]
 
 T = TypeVar("T")
 
 
 class Twice:
-    """Whether every `simulate` runs twice and compares: the option `--supervision-check-determinism`."""
+    """Whether every `simulate`, and every example of a machine, runs twice and compares: the option `--supervision-check-determinism`."""
 
     on: bool = False
+
+
+class Different(KeyboardInterrupt):
+    """Carries a `Nondeterminism` past Hypothesis, which would look for the same example again, in vain; the plugin unpacks it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def simulate(
@@ -53,7 +61,7 @@ def simulate(
         again = Trace()
         order = replay(str(schedule)) if schedule is not None else None
         _once(scenario, order, horizon, invariants, again, backend, real=real)
-        _compare(found, again)
+        compare(found, again)
     return result
 
 
@@ -105,11 +113,12 @@ def check_determinism(
         trace = Trace()
         _once(scenario, replay(schedule), horizon, (), trace, None, real=False)
         if first is not None:
-            _compare(first, trace)
+            compare(first, trace)
         first = trace
 
 
-def _compare(first: Trace, second: Trace) -> None:
+def compare(first: Trace, second: Trace) -> None:
+    """Raise `Nondeterminism` if the two differ."""
     one, other = first.lines(), second.lines()
     for number, (a, b) in enumerate(zip(one, other, strict=False), 1):
         if a != b:

@@ -125,8 +125,15 @@ def commands(
     *,
     max_size: int = 3,
     verbs: Collection[Verb | str] = tuple(Verb),
+    messages: SearchStrategy[Any] | None = None,
 ) -> SearchStrategy[list[Command]]:
-    """What operators and senders do to the workers of `tree`, at times from `durations(tree)`; see `operate`."""
+    """What operators and senders do to the workers of `tree`, at times from `durations(tree)`; see `operate`.
+
+    Args:
+        max_size: commands at most.
+        verbs: what they do.
+        messages: what is told; small numbers by default.
+    """
     wanted = [verb for verb in Verb if verb in {Verb(verb) for verb in verbs}]
     paths = [path for path, spec in tree.walk() if isinstance(spec, Worker)] or [tree.name]
     one: SearchStrategy[Command] = st.builds(
@@ -135,6 +142,7 @@ def commands(
         verb=st.sampled_from(wanted),
         target=st.sampled_from(paths),
         number=st.integers(0, 3),
+        message=st.integers(0, 3) if messages is None else messages,
     )
     return st.lists(one, max_size=max_size)
 

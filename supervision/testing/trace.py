@@ -13,6 +13,7 @@ import trio
 from actors.events import Event
 from supervision.events import Changed, Started
 from supervision.specs import Spec, Supervisor
+from supervision.testing.ledger import Ledger, engines
 from supervision.tree import SIMULATION, Tree
 
 __all__ = ["Trace", "TreeTrace"]
@@ -26,6 +27,7 @@ class TreeTrace:
         events: all of it, in order.
         live: the tree, which can still be looked at after its end.
         specs: the spec of each supervisor and worker by path; those added at run time too.
+        ledgers: what job workers and their engines said to each other, one for each engine.
     """
 
     def __init__(self, live: Tree) -> None:
@@ -35,8 +37,29 @@ class TreeTrace:
         self.specs: dict[str, Spec] = dict(self.root.walk())
         self.timed: set[int] = set()
         """Numbers of the starts that a timer made, not a supervisor's plan and not an operator."""
+        self.ledgers: list[Ledger] = []
+        self._engines: set[int] = set()
         self._timers = f"timers of {self.root.name}"
+        self._witness(self.root)
         live.events.tap(self._heard)
+
+    def _witness(self, spec: Spec) -> None:
+        """Listen to the engines of job workers."""
+        for engine in engines(spec):
+            if id(engine) not in self._engines:
+                self._engines.add(id(engine))
+                self.ledgers.append(Ledger(engine, self._mark, self._owns))
+
+    def _mark(self) -> tuple[float, int]:
+        return trio.current_time(), len(self.events)
+
+    def _owns(self, path: str) -> bool:
+        return not self.live.done.is_set() and self.spec(path) is not None
+
+    def release(self) -> None:
+        """Listen to no engine any more."""
+        for ledger in reversed(self.ledgers):
+            ledger.close()
 
     def _heard(self, event: Event) -> None:
         self.events.append(event)
@@ -47,6 +70,7 @@ class TreeTrace:
             branch, slot, _ = self.live.locate(event.path)
             if slot is not None:
                 added = slot.spec
+                self._witness(added)
                 pairs = (
                     added.walk(branch.path)
                     if isinstance(added, Supervisor)
@@ -79,6 +103,11 @@ class Trace:
     def random(self) -> Random:
         """Jitter that is the same in every run."""
         return Random(0)
+
+    def release(self) -> None:
+        """The end: what was listened to beside the trees themselves is left alone again."""
+        for tree in reversed(self.trees):
+            tree.release()
 
     def listen(self) -> None:
         """Record every tree made in the present context from now on."""

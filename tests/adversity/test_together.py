@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from supervision import RestartPolicy, RestartType, Strategy, Supervisor, Worker
+from supervision import NotRunning, RestartPolicy, RestartType, Strategy, Supervisor, Worker
 from supervision.events import GaveUp, RestartScheduled, Started
 from tests.adversity.helpers import idle, kinds, running
 
@@ -118,3 +118,39 @@ async def test_of_a_group_that_fails_together_temporary_ones_stay_down(
     assert states["b"] == ("stopped" if stays else "running")
     # `a` is not temporary: it is up again, unless its only failure was taken for the stop of `b`'s.
     assert states["a"] == "running"
+
+
+async def test_an_operator_restarts_a_temporary_child_whose_group_restarts(autojump_clock) -> None:
+    """A temporary child is left out of its group's restart also while an operator restarts it, who is told so."""
+    fuse, told = Fuse(), []
+    once = RestartPolicy(initial_backoff=0)
+
+    async def slow(ctx) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep({"b": 1, "c": 2}[ctx.name])
+
+    children = [
+        Worker("a", fuse.wait, restart=once),
+        Worker("b", slow, restart=RestartPolicy(type=RestartType.TEMPORARY)),
+        Worker("c", slow, restart=once),
+    ]
+    tree = Supervisor("t", children, strategy=Strategy.ONE_FOR_ALL)
+
+    async def restart(pool) -> None:
+        with pytest.raises(NotRunning, match="stopped meanwhile"):
+            await pool.restart("b")
+        told.append("b")
+
+    with trio.fail_after(60):
+        async with running(tree) as pool, trio.open_nursery() as nursery:
+            nursery.start_soon(restart, pool)
+            await trio.sleep(0.5)
+            fuse.light("a")
+            await trio.sleep(5)
+            states = [worker.state for worker in pool.workers()]
+
+    assert states == ["running", "stopped", "running"]
+    assert told == ["b"]

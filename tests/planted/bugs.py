@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from trio.lowlevel import Abort, current_task, wait_task_rescheduled
 
+from actors.jobs.outcomes import Completed
+from actors.jobs.shift import Shift
+from actors.jobs.sqlite import store
 from actors.letters import Letter, Tick
 from actors.mailbox import Mailbox
 from actors.resilience import Bulkhead, CircuitBreaker
@@ -236,3 +239,33 @@ def place_lost_at_handover(patch: pytest.MonkeyPatch) -> None:
 
     del trio
     patch.setattr(Bulkhead, "enter_waiting", wrong)
+
+
+@bug
+def completion_without_fence(patch: pytest.MonkeyPatch) -> None:
+    """A job is completed by whoever says so, also when somebody else has it by now."""
+    right = store._settle
+
+    def wrong(db: Any, now: float, lease: Any, outcome: Any) -> bool:
+        if not isinstance(outcome, Completed):
+            return right(db, now, lease, outcome)
+        return bool(
+            db.execute(
+                "UPDATE jobs SET state = 'completed', finished_at = ? WHERE id = ? AND state = 'active'",
+                (now, int(lease.key)),
+            ).rowcount
+        )
+
+    patch.setattr(store, "_settle", wrong)
+
+
+@bug
+def outcome_told_twice(patch: pytest.MonkeyPatch) -> None:
+    """A job that its own transaction has completed is told of once more when its handler ends."""
+    right = Shift._ended
+
+    def wrong(self: Shift, slot: Any, outcome: Any) -> None:
+        slot.job.completed = False
+        right(self, slot, outcome)
+
+    patch.setattr(Shift, "_ended", wrong)

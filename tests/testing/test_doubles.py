@@ -127,7 +127,7 @@ def test_an_actor_fails_with_the_message_in_hand() -> None:
     with Sim() as sim:
         pool = sim.supervise(faulty(Supervisor("t", [worker])))
         sim.grips.spoil(message, times=2)
-        sim.run(operate, pool, [Command(0, "tell", "w", 7)])
+        sim.run(operate, pool, [Command(0, "tell", "w", message=7)])
         sim.advance(0.5)
         sim.grips["t/w/0"].crash()
         sim.settle()

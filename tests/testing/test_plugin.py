@@ -124,6 +124,37 @@ def test_it():
     assert "the same schedule gave different traces" in out
 
 
+def test_determinism_can_be_checked_of_machines(tmp_path) -> None:
+    """Every example of a state machine runs twice too, and the first difference is the failure that is shown."""
+    text = """
+import random
+from supervision import RestartPolicy, Supervisor, Worker
+from supervision.testing import TrioStateMachine, faulty, idle, rule
+
+class Shop(TrioStateMachine):
+    def setup(self):
+        policy = RestartPolicy(jitter=0.5)
+        tree = Supervisor("t", [Worker("w", idle, restart=policy)])
+        self.pool = self.sim.supervise(faulty(tree), random=random.SystemRandom())
+
+    @rule()
+    def crash(self):
+        for grip in list(self.sim.grips.values()):
+            grip.crash()
+
+TestShop = Shop.TestCase
+
+def test_another():
+    pass
+"""
+    assert session(tmp_path, text)[0] == 0
+    code, out = session(tmp_path, text, "--supervision-check-determinism")
+
+    assert code == 1
+    assert "the same schedule gave different traces" in out
+    assert "1 failed, 1 passed" in out
+
+
 def test_the_profiles_are_known_to_hypothesis(tmp_path) -> None:
     """`--hypothesis-profile=supervision` works without any configuration."""
     text = """
