@@ -8,7 +8,7 @@ a clock, randomness of its own, the order of a set. A value that a rule gave to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from hypothesis.stateful import MultipleResults
 from hypothesis.strategies import DataObject
@@ -90,5 +90,6 @@ class Tape:
 
 def _each(result: Any) -> tuple[Any, ...]:
     if isinstance(result, MultipleResults):
-        return cast("tuple[Any, ...]", result.values)
+        values: tuple[Any, ...] = result.values
+        return values
     return (result,)
