@@ -89,7 +89,5 @@ class Tape:
 
 
 def _each(result: Any) -> tuple[Any, ...]:
-    if isinstance(result, MultipleResults):
-        values: tuple[Any, ...] = result.values
-        return values
-    return (result,)
+    several: Any = MultipleResults  # Hypothesis does not say of what
+    return tuple(result.values) if isinstance(result, several) else (result,)
