@@ -67,6 +67,8 @@ class IdempotencyRecord:
     """JSON text of the result, or the reason of the failure."""
     done_at: float | None = None
     expires_at: float | None = None
+    job_id: int | None = None
+    """Of the job it belongs to, in the same database. While that is not finished the record does not expire."""
 
 
 @attrs.frozen
@@ -82,14 +84,25 @@ Decision: TypeAlias = Begin | IdempotencyRecord
 
 
 def decide(
-    record: IdempotencyRecord | None, *, key: str, fingerprint: str, now: float, run_again: bool
+    record: IdempotencyRecord | None,
+    *,
+    key: str,
+    fingerprint: str,
+    now: float,
+    run_again: bool,
+    unfinished: bool = False,
 ) -> Decision:
     """Whether to act. Pure; a store asks it with its lock held and writes the claim if the answer is `Begin`.
+
+    `unfinished` is the job that the record belongs to, if it does: such a record has not expired, whatever it says
+    (alphagov/pay-connector#4573).
 
     Raises:
         KeyReused, KeyBusy, AmbiguousAttempt: nobody may act now.
     """
-    if record is None or (record.expires_at is not None and now >= record.expires_at):
+    if record is None or (
+        record.expires_at is not None and now >= record.expires_at and not unfinished
+    ):
         return Begin()
     if record.fingerprint != fingerprint:
         raise KeyReused(key)
@@ -117,7 +130,7 @@ class IdempotencyPolicy:
     claim_for: float = attrs.field(default=30.0, validator=is_seconds)
     """Seconds that a claim lasts; renewed each third of it while the work goes on. 0 claims nothing beyond this instant."""
     keep_for: float | None = attrs.field(default=7 * 86400.0, validator=some_seconds)
-    """Seconds that a result is kept; none is for ever."""
+    """Seconds that a result is kept, and at least until the job it belongs to is finished; none is for ever."""
     ambiguous: Literal["run", "park"] = attrs.field(default="run", validator=_ambiguous)
     """What to do when an earlier attempt may have acted: run again, or raise `AmbiguousAttempt`, which makes an incident."""
     final: tuple[type[Exception], ...] = attrs.field(default=(), converter=tuple)
@@ -143,7 +156,9 @@ class IdempotencyStore(ABC):
     ) -> Any:
         """`once` under the key of a job, with its variables as payload; `step` tells several effects of one job apart."""
         key = f"{job.idempotency_key}/{step}" if step else job.idempotency_key
-        return await self._once(key, fn, args, job.variables, self.policy, job.worker, job.type)
+        return await self._once(
+            key, fn, args, job.variables, self.policy, job.worker, job.type, self.job_id(job)
+        )
 
     async def once(
         self,
@@ -176,6 +191,7 @@ class IdempotencyStore(ABC):
         policy: IdempotencyPolicy,
         owner: str,
         label: str,
+        job_id: int | None = None,
     ) -> Any:
         owner = f"{owner or 'somebody'}/{token_hex(4)}"
         found = await self.claim(
@@ -184,6 +200,7 @@ class IdempotencyStore(ABC):
             owner,
             claim_for=policy.claim_for,
             run_again=policy.ambiguous == "run",
+            job_id=job_id,
         )
         if isinstance(found, IdempotencyRecord):
             counts = current_office().counts
@@ -277,9 +294,20 @@ class IdempotencyStore(ABC):
 
     # -- what a store does -----------------------------------------------------------------------
 
+    def job_id(self, job: Job) -> int | None:
+        """The number of a job whose row lies beside the records; None if it is elsewhere."""
+        return None
+
     @abstractmethod
     async def claim(
-        self, key: str, fingerprint: str, owner: str, *, claim_for: float, run_again: bool
+        self,
+        key: str,
+        fingerprint: str,
+        owner: str,
+        *,
+        claim_for: float,
+        run_again: bool,
+        job_id: int | None = None,
     ) -> Decision:
         """In one step: `decide`, and if the answer is `Begin`, write the claim."""
 

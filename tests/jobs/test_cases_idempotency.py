@@ -309,6 +309,34 @@ async def test_records_expire(autojump_clock, store):
     assert await store.prune() == 1
 
 
+async def test_a_record_lasts_as_long_as_its_job(autojump_clock, engine):
+    """alphagov/pay-connector#4573: an incident resolved after the record should have expired does not act again."""
+    acts, store = [], SQLIdempotencyStore(engine, IdempotencyPolicy(keep_for=100))
+
+    async def act():
+        acts.append(trio.current_time())
+        return {"charge": len(acts)}
+
+    async def handler(job, ctx):
+        result = await store.once_for(job, act)
+        if job.attempt == 1:
+            raise IncidentError("look")
+        return result
+
+    async with at_work(worker(handler, engine)) as seen:
+        key = await one(engine)
+        while "incident" not in seen.outcomes(key):
+            await trio.sleep(0.1)
+        await trio.sleep(1000)
+        assert await store.prune() == 0
+        await engine.resolve(key)
+        while (await engine.find(key)).state is not State.COMPLETED:
+            await trio.sleep(0.1)
+        assert (await engine.find(key)).result == '{"charge":1}'
+        assert await store.prune() == 1
+    assert len(acts) == 1
+
+
 async def test_recorded_even_if_cancelled(autojump_clock, store, monkeypatch):
     """Work that was done is recorded although its caller is cancelled at that very moment."""
     real = store.finish

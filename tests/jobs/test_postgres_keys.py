@@ -6,8 +6,16 @@ import psycopg
 import pytest
 import trio
 
-from actors.jobs import IdempotencyPolicy, KeyBusy, KeyReused, PostgresIdempotencyStore
-from tests.jobs.kit import ask, on_postgres
+from actors.jobs import (
+    Completed,
+    IdempotencyPolicy,
+    Incident,
+    KeyBusy,
+    KeyReused,
+    NewJob,
+    PostgresIdempotencyStore,
+)
+from tests.jobs.kit import ask, claim, on_postgres
 
 DAY = 86400.0
 
@@ -169,3 +177,28 @@ async def test_an_owner_that_lost_its_claim(store, clock):
     assert not await store.finish("k", "old", "done", "1", keep_for=1)
     assert not await store.forget("k", "old")
     assert await store.finish("k", "new", "failed", "a\0b", keep_for=None)
+
+
+async def test_a_record_lasts_as_long_as_the_last_job_that_needs_it(engine, clock):
+    """While a job of its key is not finished a record is kept and is no reason to act again; afterwards it goes."""
+    store, act = PostgresIdempotencyStore(engine, IdempotencyPolicy(keep_for=10)), Effect()
+
+    async def claimed():
+        (job,) = await engine.activate(claim())
+        assert await store.once_for(job, act) == {"value": 1}
+        return job
+
+    await engine.enqueue(NewJob("a", idempotency_key="order-7"))
+    await engine.settle((await claimed()).lease, Completed())
+    await engine.enqueue(NewJob("a", idempotency_key="order-7"))
+    job = await claimed()
+    await engine.settle(job.lease, Incident("look"))
+    clock.pass_(3 * DAY)
+
+    assert await store.prune() == 0
+    assert await days(engine) == [("idempotency_0",)]
+    await engine.resolve(job.key)
+    await engine.settle((await claimed()).lease, Completed())
+    assert act.count == 1
+    assert await store.prune() == 1
+    assert await days(engine) == []

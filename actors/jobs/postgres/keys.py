@@ -22,6 +22,7 @@ from actors.jobs.idempotency import (
     IdempotencyStore,
     decide,
 )
+from actors.jobs.job import Job
 from actors.jobs.postgres.engines import PostgresEngine
 from actors.jobs.postgres.steps import Plan, Rows, Step, Task
 
@@ -35,17 +36,22 @@ _BATCH: Final = 5000
 _NOW: Final = "coalesce(to_timestamp(%(now)s::float8), statement_timestamp())"
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, 7468951))"
 _LOOK: Final = f"""
-SELECT extract(epoch FROM {_NOW})::float8, r.* FROM (VALUES (1)) AS one LEFT JOIN LATERAL (
+SELECT extract(epoch FROM {_NOW})::float8,
+    EXISTS (SELECT FROM {{s}}.jobs WHERE id = r.job_id AND finished_at IS NULL), r.*
+FROM (VALUES (1)) AS one LEFT JOIN LATERAL (
     SELECT key, fingerprint, owner, state, extract(epoch FROM claimed_at)::float8 AS claimed_at,
         extract(epoch FROM claimed_until)::float8 AS claimed_until, result,
-        extract(epoch FROM done_at)::float8 AS done_at, extract(epoch FROM expires_at)::float8 AS expires_at
+        extract(epoch FROM done_at)::float8 AS done_at, extract(epoch FROM expires_at)::float8 AS expires_at,
+        job_id
     FROM {{s}}.idempotency WHERE key = %(key)s FOR UPDATE
 ) AS r ON true"""
 _CLAIM: Final = f"""
 WITH gone AS (DELETE FROM {{s}}.idempotency WHERE key = %(key)s)
-INSERT INTO {{s}}.idempotency (key, fingerprint, owner, state, began_at, claimed_at, claimed_until)
-SELECT %(key)s, %(fingerprint)s, %(owner)s, 'started', now, now, now + make_interval(secs => %(claim_for)s)
+INSERT INTO {{s}}.idempotency (key, fingerprint, owner, state, began_at, claimed_at, claimed_until, job_id)
+SELECT %(key)s, %(fingerprint)s, %(owner)s, 'started', now, now, now + make_interval(secs => %(claim_for)s),
+    %(job_id)s::bigint
 FROM (SELECT {_NOW} AS now) AS clock"""
+_NEEDS: Final = "UPDATE {s}.idempotency SET job_id = %(job_id)s WHERE key = %(key)s"
 _EXTEND: Final = f"""
 UPDATE {{s}}.idempotency SET claimed_until = {_NOW} + make_interval(secs => %(seconds)s)
 WHERE key = %(key)s AND owner = %(owner)s AND state = 'started' RETURNING key"""
@@ -59,12 +65,14 @@ _DAYS: Final = f"""
 SELECT substr(c.relname, 13)::bigint, floor(extract(epoch FROM {_NOW}) / {_DAY})::bigint
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = '{{s}}.idempotency'::regclass AND c.relname ~ '^idempotency_[0-9]+$' ORDER BY 1"""
+_FREE: Final = f"""expires_at <= {_NOW} AND NOT EXISTS
+    (SELECT FROM {{s}}.jobs WHERE id = r.job_id AND finished_at IS NULL)"""
 _NEEDED: Final = f"""
-SELECT EXISTS (SELECT FROM {{s}}.idempotency_{{day}} WHERE expires_at IS NULL OR expires_at > {_NOW}),
+SELECT EXISTS (SELECT FROM {{s}}.idempotency_{{day}} AS r WHERE ({_FREE}) IS NOT TRUE),
     (SELECT count(*) FROM {{s}}.idempotency_{{day}})"""
 _PRUNE: Final = f"""
 WITH old AS (
-    SELECT key FROM {{s}}.idempotency WHERE expires_at <= {_NOW} LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+    SELECT key FROM {{s}}.idempotency AS r WHERE {_FREE} LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 )
 DELETE FROM {{s}}.idempotency WHERE expires_at <= {_NOW} AND key = ANY (ARRAY(SELECT key FROM old)) RETURNING 1"""
 
@@ -76,20 +84,35 @@ class PostgresIdempotencyStore(IdempotencyStore):
         super().__init__(policy)
         self._engine = engine
 
+    def job_id(self, job: Job) -> int | None:
+        return int(job.key) if job.engine is self._engine else None
+
     async def claim(
-        self, key: str, fingerprint: str, owner: str, *, claim_for: float, run_again: bool
+        self,
+        key: str,
+        fingerprint: str,
+        owner: str,
+        *,
+        claim_for: float,
+        run_again: bool,
+        job_id: int | None = None,
     ) -> Decision:
         def plan() -> Plan[Decision]:
             yield self._step(_LOCK, key=key)
             rows: Rows = yield self._step(_LOOK, key=key)
-            now, *found = rows[0]
+            now, unfinished, *found = rows[0]
             record = (
                 None
                 if found[0] is None
                 else IdempotencyRecord(**dict(zip(_FIELDS, found, strict=True)))
             )
             decision = decide(
-                record, key=key, fingerprint=fingerprint, now=now, run_again=run_again
+                record,
+                key=key,
+                fingerprint=fingerprint,
+                now=now,
+                run_again=run_again,
+                unfinished=unfinished,
             )
             if isinstance(decision, Begin):
                 yield self._step(
@@ -98,7 +121,11 @@ class PostgresIdempotencyStore(IdempotencyStore):
                     fingerprint=fingerprint,
                     owner=owner,
                     claim_for=float(claim_for),
+                    job_id=job_id,
                 )
+            elif job_id is not None and not unfinished:
+                # From now on it is this job that needs it.
+                yield self._step(_NEEDS, key=key, job_id=job_id)
             return decision
 
         task = Task(plan, atomic=True)
@@ -196,4 +223,5 @@ _FIELDS: Final = (
     "result",
     "done_at",
     "expires_at",
+    "job_id",
 )

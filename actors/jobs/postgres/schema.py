@@ -72,6 +72,7 @@ CREATE TABLE {s}.idempotency (
     claimed_until timestamptz NOT NULL,
     done_at timestamptz,
     expires_at timestamptz,
+    job_id bigint,
     key text NOT NULL,
     fingerprint text NOT NULL,
     owner text NOT NULL,

@@ -15,6 +15,7 @@ from actors.jobs.idempotency import (
     IdempotencyStore,
     decide,
 )
+from actors.jobs.job import Job
 from actors.jobs.sqlite.engines import SQLEngine
 
 __all__ = ["SQLIdempotencyStore"]
@@ -30,19 +31,40 @@ class SQLIdempotencyStore(IdempotencyStore):
         super().__init__(policy)
         self._engine = engine
 
+    def job_id(self, job: Job) -> int | None:
+        return int(job.key) if job.engine is self._engine else None
+
     async def claim(
-        self, key: str, fingerprint: str, owner: str, *, claim_for: float, run_again: bool
+        self,
+        key: str,
+        fingerprint: str,
+        owner: str,
+        *,
+        claim_for: float,
+        run_again: bool,
+        job_id: int | None = None,
     ) -> Decision:
         def step(db: sqlite3.Connection, now: float) -> Decision:
             row = db.execute("SELECT * FROM idempotency WHERE key = ?", (key,)).fetchone()
             record = None if row is None else IdempotencyRecord(**dict(row))
-            found = decide(record, key=key, fingerprint=fingerprint, now=now, run_again=run_again)
+            unfinished = record is not None and _unfinished(db, record.job_id)
+            found = decide(
+                record,
+                key=key,
+                fingerprint=fingerprint,
+                now=now,
+                run_again=run_again,
+                unfinished=unfinished,
+            )
             if isinstance(found, Begin):
                 db.execute(
                     "INSERT OR REPLACE INTO idempotency (key, fingerprint, owner, state, claimed_at,"
-                    " claimed_until) VALUES (?, ?, ?, 'started', ?, ?)",
-                    (key, fingerprint, owner, now, now + claim_for),
+                    " claimed_until, job_id) VALUES (?, ?, ?, 'started', ?, ?, ?)",
+                    (key, fingerprint, owner, now, now + claim_for, job_id),
                 )
+            elif job_id is not None and not unfinished:
+                # From now on it is this job that needs it.
+                db.execute("UPDATE idempotency SET job_id = ? WHERE key = ?", (job_id, key))
             return found
 
         return await self._engine.at_now(step)
@@ -78,7 +100,11 @@ class SQLIdempotencyStore(IdempotencyStore):
 
     async def prune(self) -> int:
         def step(db: sqlite3.Connection, now: float) -> int:
-            return db.execute("DELETE FROM idempotency WHERE expires_at <= ?", (now,)).rowcount
+            return db.execute(
+                "DELETE FROM idempotency WHERE expires_at <= ? AND NOT EXISTS"
+                " (SELECT 1 FROM jobs WHERE id = idempotency.job_id AND finished_at IS NULL)",
+                (now,),
+            ).rowcount
 
         return await self._engine.at_now(step)
 
@@ -87,3 +113,8 @@ class SQLIdempotencyStore(IdempotencyStore):
             return db.execute(statement, {"now": now, **values}).rowcount > 0
 
         return await self._engine.at_now(step)
+
+
+def _unfinished(db: sqlite3.Connection, job_id: int | None) -> bool:
+    query = "SELECT 1 FROM jobs WHERE id = ? AND finished_at IS NULL"
+    return job_id is not None and db.execute(query, (job_id,)).fetchone() is not None

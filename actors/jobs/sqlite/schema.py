@@ -67,7 +67,9 @@ CREATE TABLE idempotency (
 );
 """
 
-_STEPS: Final = (_FIRST,)
+_SECOND: Final = "ALTER TABLE idempotency ADD COLUMN job_id INTEGER"
+
+_STEPS: Final = (_FIRST, _SECOND)
 VERSION: Final = len(_STEPS)
 """The version of a database that this code writes."""
 
