@@ -29,6 +29,7 @@ from actors.jobs.condition import Condition
 from actors.jobs.engine import Claim, Engine, Exchange, Settlement
 from actors.jobs.job import Job, Lease
 from actors.jobs.outcomes import (
+    Completed,
     Outcome,
     PutBack,
     Why,
@@ -200,6 +201,7 @@ class Shift:
 
     def _took(self, found: Exchange, claim: Claim, sent: float) -> None:
         spec, book = self.spec, self.book
+        self._look_at_run()
         if len(found.jobs) == claim.most:
             self.look_at = -inf  # there may be more
         else:
@@ -275,16 +277,22 @@ class Shift:
             self._ended(slot, outcome)
 
     def _ended(self, slot: Slot, outcome: Outcome | None) -> None:
-        if trio.current_effective_deadline() == -inf:
-            self.stopping = True  # the run is being torn down: nothing else begins
+        book = self.book
+        if outcome is None or book.waiting:
+            self._look_at_run()
         if slot.job.completed:
             # Its own transaction has completed it: whatever came after changes nothing.
-            self.book.release(slot)
+            book.release(slot)
             self._count(slot.job, "completed", "")
         else:
-            self.book.end(slot, outcome or self._given_back())
-        self._start()
+            book.end(slot, outcome or self._given_back())
+        if book.waiting:
+            self._start()
         self.bell.ring()
+
+    def _look_at_run(self) -> None:
+        if trio.current_effective_deadline() == -inf:
+            self.stopping = True  # the run is being torn down: nothing else begins
 
     def _given_back(self) -> Outcome:
         if self.ctx.stopping:
@@ -401,10 +409,13 @@ class Shift:
     def _report(self, slot: Slot, *, refused: bool) -> None:
         outcome, job = slot.outcome, slot.job
         assert outcome is not None
-        word, reason = label(outcome), getattr(outcome, "reason", "")
         if refused:
             self._count(job, "superseded", "somebody else has it, or it was cancelled")
             return
+        if isinstance(outcome, Completed):
+            self._count(job, "completed", "")
+            return
+        word, reason = label(outcome), getattr(outcome, "reason", "")
         self._count(job, word, reason)
         if word in ("incident", "poisoned"):
             self._incident(job.key, job.type, reason, poison=word == "poisoned")
