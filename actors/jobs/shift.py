@@ -1,6 +1,6 @@
 """Shift: one run of a job worker.
 
-Floor: above slot, signals and bell. Theory, with the faults of others that it answers:
+Floor: above place, signals and bell. Theory, with the faults of others that it answers:
 
 * One task, the desk, speaks with the engine: it sends all outcomes there are and asks for as many jobs as there is room for,
   in one exchange, as soon as there is an outcome, a free place and work, or the time for a look. While one exchange is on its
@@ -37,6 +37,7 @@ from actors.jobs.outcomes import (
     outcome_of_error,
     outcome_of_result,
 )
+from actors.jobs.place import Places
 from actors.jobs.signals import (
     IntakePaused,
     IntakeResumed,
@@ -76,7 +77,7 @@ class Shift:
         self.closed_by = ""  # the dependency whose breaker keeps the intake closed
         self.name = f"{ctx.path}#{ctx.run}.{spec.random.getrandbits(32):08x}"
         self.low = max(spec.concurrency - 1, spec.held // 2)
-        self.nursery: trio.Nursery | None = None
+        self.places: Places | None = None
         self.pausing: trio.CancelScope | None = None
         self.patience = spec.claim_timeout
 
@@ -86,11 +87,12 @@ class Shift:
         try:
             with self.ctx.busy():  # a stop is ours to carry out
                 try:
-                    async with trio.open_nursery() as self.nursery:
-                        self.nursery.start_soon(self._await_stop)
-                        self.nursery.start_soon(self._keep_leases)
+                    async with trio.open_nursery() as nursery:
+                        self.places = Places(nursery, self._handle, self._outcome_of, self._over)
+                        nursery.start_soon(self._await_stop)
+                        nursery.start_soon(self._keep_leases)
                         await self._desk()
-                        self.nursery.cancel_scope.cancel(reason="all jobs are settled")
+                        nursery.cancel_scope.cancel(reason="all jobs are settled")
                 finally:
                     self.patience = min(self.patience, _LAST_WORDS)
                     end = trio.current_time() + self.patience
@@ -241,9 +243,9 @@ class Shift:
             elif self.stopping:
                 book.end(slot, PutBack(Why.INTERRUPTED, "stopped before it began"))
             else:
-                assert self.nursery is not None
+                assert self.places is not None
                 book.running += 1
-                self.nursery.start_soon(self._handle, slot, name=f"job {slot.job.key}")
+                self.places.give(slot)
 
     def _work_came(self) -> None:
         self.look_at = -inf
@@ -251,30 +253,22 @@ class Shift:
 
     # -- one job ---------------------------------------------------------------------------------
 
-    async def _handle(self, slot: Slot) -> None:
-        job, spec = slot.job, self.spec
-        outcome: Outcome | None = None
+    async def _handle(self, slot: Slot) -> Outcome:
         try:
-            with trio.CancelScope(deadline=slot.until) as slot.scope:
-                if slot.lost:
-                    slot.lose()
-                try:
-                    outcome = outcome_of_result(
-                        await spec.handler(job, self.ctx), self.engine.max_bytes
-                    )
-                except Exception as error:
-                    outcome = self._outcome_of(error, job)
-            if outcome is None and (slot.lost or trio.current_time() >= slot.until):
-                self._lost(slot)
-        except trio.Cancelled:
-            raise
-        except BaseException:
-            self.stopping = True  # more than this run is about to end: nothing else is begun
-            raise
-        finally:
-            slot.scope = None
-            self.book.running -= 1
-            self._ended(slot, outcome)
+            result = await self.spec.handler(slot.job, self.ctx)
+            return outcome_of_result(result, self.engine.max_bytes)
+        except Exception as error:
+            return self._outcome_of(error, slot)
+
+    def _over(self, slot: Slot, outcome: Outcome | None, error: BaseException | None) -> None:
+        slot.scope = None
+        self.book.running -= 1
+        if error is not None:
+            if not isinstance(error, trio.Cancelled):
+                self.stopping = True  # more than this run is about to end: nothing else is begun
+        elif outcome is None and (slot.lost or trio.current_time() >= slot.until):
+            self._lost(slot)
+        self._ended(slot, outcome)
 
     def _ended(self, slot: Slot, outcome: Outcome | None) -> None:
         book = self.book
@@ -299,10 +293,10 @@ class Shift:
             return PutBack(Why.INTERRUPTED, "its worker was stopped")
         return PutBack(Why.CRASHED, "its worker failed")  # perhaps because of this very job
 
-    def _outcome_of(self, error: Exception, job: Job) -> Outcome:
+    def _outcome_of(self, error: Exception, slot: Slot) -> Outcome:
         return outcome_of_error(
             error,
-            job,
+            slot.job,
             backoff=self.spec.backoff,
             random=self.spec.random,
             now=datetime.now(UTC),

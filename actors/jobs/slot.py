@@ -34,6 +34,13 @@ class Slot:
     following: Slot | None = None
     """A newer claim of the same job, whose turn comes when this one is over."""
 
+    def begin(self, scope: trio.CancelScope) -> None:
+        """Its handler begins, in this scope."""
+        self.scope = scope
+        scope.deadline = self.until
+        if self.lost:
+            self.lose()
+
     def renewed(self, until: float) -> None:
         """Its lease goes on until then."""
         self.until = until

@@ -99,7 +99,7 @@ class JobWorker:
     """Works on jobs of one type: `Worker("charges", JobWorker("charge", charge, engine=engine))`.
 
     A handler is `async def handler(job, ctx)`. What it returns, a mapping of variables or None, completes the job; what it
-    raises says what else becomes of it: see `actors.jobs.outcomes`. Each job has a task and a cancel scope of its own.
+    raises says what else becomes of it: see `actors.jobs.outcomes`. While it runs, a job has a task and a cancel scope to itself.
     """
 
     type: str = attrs.field(validator=_name)
