@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from functools import partial
 from typing import Final
 
 import outcome
@@ -58,7 +57,7 @@ class Places:
             trio.lowlevel.reschedule(task, outcome.Value(slot))
         else:
             # A task inherits the context of whoever starts it, which may be another job.
-            context.run(partial(self._nursery.start_soon, self._work, slot, name=name))
+            context.run(lambda: self._nursery.start_soon(self._work, slot, name=name))
 
     async def _work(self, first: Slot) -> None:
         task = trio.lowlevel.current_task()

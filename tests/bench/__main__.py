@@ -108,11 +108,12 @@ def main() -> None:
     if asked.save:
         asked.save.write_text(json.dumps(values, indent=1), "utf-8")
     if asked.peers:
-        from tests.bench.peers import together, together_armour
+        from tests.bench.peers import together, together_armour, together_jobs
 
         runs = {
             "figures": ("peers", together.run_peers),
             "armour": ("armour peers", together_armour.run_peers),
+            "jobs": ("jobs peers", together_jobs.run_peers),
         }
         for name, run_peers in (runs[block.name] for block in blocks if block.name in runs):
             text = run_peers(asked.repetitions, say)
