@@ -188,9 +188,17 @@ class Shift:
             self.condition.failed("exchange", error, _ENGINE_DOWN.base(1))
             return False
         self.condition.works("exchange")
+        plain, quiet = 0, not self.ctx.mailbox.office.events.on
         for slot in told:
             book.release(slot)
-            self._report(slot, refused=slot.job.lease in found.refused)
+            refused = slot.job.lease in found.refused
+            if quiet and not refused and isinstance(slot.outcome, Completed):
+                plain += 1
+            else:
+                self._report(slot, refused=refused)
+        if plain:
+            self._tally("completed", plain)
+            self.ctx.mailbox.office.events.seq += plain
         if claim is not None:
             self._took(found, claim, sent)
         return True
@@ -406,9 +414,6 @@ class Shift:
         if refused:
             self._count(job, "superseded", "somebody else has it, or it was cancelled")
             return
-        if isinstance(outcome, Completed):
-            self._count(job, "completed", "")
-            return
         word, reason = label(outcome), getattr(outcome, "reason", "")
         self._count(job, word, reason)
         if word in ("incident", "poisoned"):
@@ -432,9 +437,9 @@ class Shift:
         else:
             events.seq += 1
 
-    def _tally(self, word: str) -> None:
+    def _tally(self, word: str, many: int = 1) -> None:
         counts, key = self.ctx.mailbox.office.counts, (HANDLED, self.spec.type, word)
-        counts[key] = counts.get(key, 0) + 1
+        counts[key] = counts.get(key, 0) + many
 
     def _emit(self, event: Any, **fields: Any) -> None:
         self.ctx.mailbox.office.events.emit(event, self.ctx.path, self.ctx.run, **fields)
