@@ -58,8 +58,10 @@ if TYPE_CHECKING:
     )
     from actors.jobs.periodic import Periodic
     from actors.jobs.poison import PoisonJob
-    from actors.jobs.postgres.engines import PostgresEngine, PostgresStatistics, open_postgres
+    from actors.jobs.postgres.engines import PostgresEngine, PostgresStatistics
     from actors.jobs.postgres.keys import PostgresIdempotencyStore
+    from actors.jobs.postgres.opening import open_postgres
+    from actors.jobs.postgres.runner import ListenerStatistics, PoolStatistics
     from actors.jobs.signals import (
         EngineFailing,
         EngineRecovered,
@@ -71,9 +73,16 @@ if TYPE_CHECKING:
         LeaseGone,
         ResultAtRisk,
     )
-    from actors.jobs.sqlite.engines import MemoryEngine, SQLEngine, SQLiteEngine, open_sqlite
+    from actors.jobs.sqlite.database import DatabaseStatistics
+    from actors.jobs.sqlite.engines import (
+        MemoryEngine,
+        SQLEngine,
+        SQLiteEngine,
+        SQLiteStatistics,
+        open_sqlite,
+    )
     from actors.jobs.sqlite.keys import SQLIdempotencyStore
-    from actors.jobs.worker import JobWorker, job_worker
+    from actors.jobs.worker import JobWorker, JobWorkerStatistics, job_worker
 
 _HOMES: Final = {
     "actors.errors": (
@@ -125,8 +134,10 @@ _HOMES: Final = {
     ),
     "actors.jobs.periodic": ("Periodic",),
     "actors.jobs.poison": ("PoisonJob",),
-    "actors.jobs.postgres.engines": ("PostgresEngine", "PostgresStatistics", "open_postgres"),
+    "actors.jobs.postgres.engines": ("PostgresEngine", "PostgresStatistics"),
     "actors.jobs.postgres.keys": ("PostgresIdempotencyStore",),
+    "actors.jobs.postgres.opening": ("open_postgres",),
+    "actors.jobs.postgres.runner": ("ListenerStatistics", "PoolStatistics"),
     "actors.jobs.signals": (
         "EngineFailing",
         "EngineRecovered",
@@ -138,9 +149,16 @@ _HOMES: Final = {
         "LeaseGone",
         "ResultAtRisk",
     ),
-    "actors.jobs.sqlite.engines": ("MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"),
+    "actors.jobs.sqlite.database": ("DatabaseStatistics",),
+    "actors.jobs.sqlite.engines": (
+        "MemoryEngine",
+        "SQLEngine",
+        "SQLiteEngine",
+        "SQLiteStatistics",
+        "open_sqlite",
+    ),
     "actors.jobs.sqlite.keys": ("SQLIdempotencyStore",),
-    "actors.jobs.worker": ("JobWorker", "job_worker"),
+    "actors.jobs.worker": ("JobWorker", "JobWorkerStatistics", "job_worker"),
 }
 
 __all__ = [
@@ -149,6 +167,7 @@ __all__ = [
     "BpmnError",
     "Claim",
     "Completed",
+    "DatabaseStatistics",
     "Decision",
     "Engine",
     "EngineFailing",
@@ -174,11 +193,13 @@ __all__ = [
     "JobInfo",
     "JobSettled",
     "JobWorker",
+    "JobWorkerStatistics",
     "KeyBusy",
     "KeyReused",
     "Lease",
     "LeaseGone",
     "LeaseLost",
+    "ListenerStatistics",
     "MemoryEngine",
     "NewJob",
     "NoRetriesLeft",
@@ -189,6 +210,7 @@ __all__ = [
     "Periodic",
     "PoisonJob",
     "Poisoned",
+    "PoolStatistics",
     "PostgresEngine",
     "PostgresIdempotencyStore",
     "PostgresStatistics",
@@ -198,6 +220,7 @@ __all__ = [
     "SQLEngine",
     "SQLIdempotencyStore",
     "SQLiteEngine",
+    "SQLiteStatistics",
     "SchemaTooNew",
     "Settlement",
     "State",

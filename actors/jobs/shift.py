@@ -75,6 +75,7 @@ class Shift:
         self.condition = Condition(ctx, engine.name, spec.claim_timeout)
         self.deaf: set[str] = set()  # jobs whose handlers were cancelled, at the last look
         self.closed_by = ""  # the dependency whose breaker keeps the intake closed
+        self.settled: dict[str, int] = {}  # jobs by how they ended
         self.name = f"{ctx.path}#{ctx.run}.{spec.random.getrandbits(32):08x}"
         self.low = max(spec.concurrency - 1, spec.held // 2)
         self.places: Places | None = None
@@ -440,6 +441,7 @@ class Shift:
     def _tally(self, word: str, many: int = 1) -> None:
         counts, key = self.ctx.mailbox.office.counts, (HANDLED, self.spec.type, word)
         counts[key] = counts.get(key, 0) + many
+        self.settled[word] = self.settled.get(word, 0) + many
 
     def _emit(self, event: Any, **fields: Any) -> None:
         self.ctx.mailbox.office.events.emit(event, self.ctx.path, self.ctx.run, **fields)

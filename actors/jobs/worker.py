@@ -6,7 +6,7 @@ Floor: above engine and shift. The rule: what cannot work is refused where it is
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -17,10 +17,11 @@ from actors.jobs.engine import Engine
 from actors.jobs.job import LONGEST_WAIT, Job
 from actors.jobs.shift import Shift
 from actors.options import OptionError, above_zero, checked, flag, some_seconds
+from actors.records import Record, record
 from actors.resilience.backoff import Backoff
 from actors.resilience.dependency import Dependency
 
-__all__ = ["Handler", "JobWorker", "job_worker"]
+__all__ = ["Handler", "JobWorker", "JobWorkerStatistics", "job_worker"]
 
 Handler: TypeAlias = Callable[[Job, Context], Awaitable[object]]
 _MOST_AHEAD: Final = 2
@@ -93,6 +94,27 @@ def _dependencies(_: object, field: attrs.Attribute[Any], value: tuple[object, .
             raise OptionError(f"requires lists Dependency(...), not {item!r}", option=field.name)
 
 
+@record
+class JobWorkerStatistics(Record):
+    """One look at all runs of a job worker in this process."""
+
+    runs: int
+    """Replicas that are at work."""
+    places: int
+    """Handlers that may run at once, over all of them."""
+    running: int
+    waiting: int
+    """Jobs in hand that wait for a place."""
+    untold: int
+    """Jobs that have ended, and the engine does not know yet."""
+    failing: int
+    """Runs whose engine does not do what it is asked."""
+    closed_by: frozenset[str]
+    """Dependencies whose breakers keep the intake closed."""
+    settled: Mapping[str, int]
+    """Jobs by how they ended, in runs that are over as well."""
+
+
 @checked()
 @attrs.frozen(eq=False)
 class JobWorker:
@@ -142,6 +164,9 @@ class JobWorker:
     """Seconds that running handlers have after a stop was asked for; none is nine tenths of the stop deadline."""
     random: Random = attrs.field(factory=Random, kw_only=True, repr=False)
     """Source of jitter."""
+    # What its runs are at, for `statistics`: no part of the declaration.
+    _shifts: set[Shift] = attrs.field(factory=set[Shift], init=False, repr=False)
+    _settled: dict[str, int] = attrs.field(factory=dict[str, int], init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.timeout > LONGEST_WAIT:
@@ -180,7 +205,31 @@ class JobWorker:
                 where=f"job worker {self.type!r}",
                 option="engine",
             )
-        await Shift(self, self.engine, ctx).work()
+        shift = Shift(self, self.engine, ctx)
+        self._shifts.add(shift)
+        try:
+            await shift.work()
+        finally:
+            self._shifts.discard(shift)
+            for word, count in shift.settled.items():
+                self._settled[word] = self._settled.get(word, 0) + count
+
+    def statistics(self) -> JobWorkerStatistics:
+        """One look at its runs here."""
+        shifts, settled = tuple(self._shifts), dict(self._settled)
+        for shift in shifts:
+            for word, count in shift.settled.items():
+                settled[word] = settled.get(word, 0) + count
+        return JobWorkerStatistics(
+            runs=len(shifts),
+            places=self.concurrency * len(shifts),
+            running=sum(shift.book.running for shift in shifts),
+            waiting=sum(len(shift.book.waiting) for shift in shifts),
+            untold=sum(len(shift.book.ended) for shift in shifts),
+            failing=sum(shift.condition.failures > 0 for shift in shifts),
+            closed_by=frozenset(shift.closed_by for shift in shifts if shift.closed_by),
+            settled=settled,
+        )
 
 
 def job_worker(job_type: str, **options: Any) -> Callable[[Handler], JobWorker]:

@@ -25,6 +25,7 @@ from tests.jobs.server import Server
 
 ROOT = Path(__file__).parent.parent.parent
 JOBS = 1500
+FEWER = 500
 WORKERS = 3
 PATIENCE = 90.0
 
@@ -80,10 +81,10 @@ class Fleet:
         assert [process.wait(PATIENCE) for process in self.processes] == [0] * WORKERS
 
 
-async def prepare(kind: str, where: str) -> None:
+async def prepare(kind: str, where: str, jobs: int = JOBS) -> None:
     async with opened(kind, where) as engine:
         await ask(engine, "CREATE TABLE effects (key text)")
-        await engine.enqueue_many(NewJob("a", {"n": n}, retries=100) for n in range(JOBS))
+        await engine.enqueue_many(NewJob("a", {"n": n}, retries=100) for n in range(jobs))
 
 
 def count_in_file(path: Path, query: str) -> int:
@@ -101,6 +102,7 @@ def until_done(
     harm: Callable[[], object],
     random: Random,
     enough: Callable[[], bool],
+    jobs: int = JOBS,
 ) -> None:
     """Do harm again and again until all is done and enough of it was."""
     # The clock of the machine: other processes are at work, so no virtual time reaches them.
@@ -108,16 +110,16 @@ def until_done(
     while time.monotonic() < end:
         time.sleep(random.uniform(0.1, 0.6))
         done = count("SELECT count(*) FROM {s}jobs WHERE state = 'completed'")
-        if done == JOBS and enough():
+        if done == jobs and enough():
             return
         harm()
 
 
-def check(count: Callable[[str], int]) -> None:
+def check(count: Callable[[str], int], jobs: int = JOBS) -> None:
     """0 lost, 0 doubled."""
     assert count("SELECT count(*) FROM {s}jobs WHERE state != 'completed'") == 0
-    assert count("SELECT count(DISTINCT key) FROM effects") == JOBS
-    assert count("SELECT count(*) FROM effects") == JOBS
+    assert count("SELECT count(DISTINCT key) FROM effects") == jobs
+    assert count("SELECT count(*) FROM effects") == jobs
 
 
 def test_killed_on_sqlite(tmp_path):
@@ -160,15 +162,15 @@ async def test_connections_are_ended(driver, where):
             )
         )
 
-    await prepare(driver, where)
+    await prepare(driver, where, FEWER)
     with Fleet(driver, where, random) as fleet:
         await trio.to_thread.run_sync(
-            until_done, count, terminate, random, lambda: sum(ended) >= 20
+            until_done, count, terminate, random, lambda: sum(ended) >= 20, FEWER
         )
         assert [process.poll() for process in fleet.processes] == [None] * WORKERS
         await trio.to_thread.run_sync(fleet.stop)
 
-    check(count)
+    check(count, FEWER)
 
 
 def test_the_server_crashes(driver):
@@ -187,10 +189,10 @@ def test_the_server_crashes(driver):
     try:
         where = server.conninfo(server.create())
         count = partial(count_on_server, where)
-        trio.run(prepare, driver, where)
+        trio.run(prepare, driver, where, FEWER)
         with Fleet(driver, where, random) as fleet:
-            until_done(count, crash, random, lambda: crashes == 3)
+            until_done(count, crash, random, lambda: crashes == 3, FEWER)
             fleet.stop()
-        check(count)
+        check(count, FEWER)
     finally:
         server.close()

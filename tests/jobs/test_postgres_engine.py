@@ -12,7 +12,7 @@ import trio
 
 from actors.errors import EngineUnreachable, NotStorable
 from actors.jobs import Completed, NewJob, PutBack, Settlement, State, Why, open_postgres
-from actors.jobs.postgres import admin, threads
+from actors.jobs.postgres import admin, native, threads
 from tests.jobs.kit import ask, back, claim, database, on_postgres, put, states, take
 
 KILL = (
@@ -36,7 +36,8 @@ async def open_one(driver):
 def kill_all(where):
     """End all connections of the database but the one that does it."""
     with psycopg.connect(where, autocommit=True) as db:
-        db.execute(KILL).fetchall()
+        while db.execute(KILL).fetchall():
+            pass  # until they are gone
 
 
 def cut_off(db):
@@ -237,7 +238,7 @@ async def test_the_callers_own_connection(open_one):
 async def test_texts_that_no_database_takes(open_one):
     """What PostgreSQL has no character for is refused in a name and kept in variables; in a reason it is replaced."""
     async with open_one() as engine:
-        for job in (NewJob("\0"), NewJob("a", unique="\ud800"), NewJob("a", idempotency_key="\0")):
+        for job in (NewJob("\0"), NewJob("a", unique="\0"), NewJob("a", idempotency_key="\0")):
             with pytest.raises(NotStorable, match="no character"):
                 await engine.enqueue(job)
         key = (await engine.enqueue(NewJob("a", {"name": "\0"}))).key
@@ -309,11 +310,12 @@ async def test_one_that_fails_takes_nothing_with_it(where):
     """A call that the server refuses fails alone, though it waited with others for one commit."""
     async with open_postgres(where, connections=1) as engine:
         await put(engine, "x")
+        lease = (await take(engine))["x"].lease
         heard = []
 
-        async def too_high():
+        async def too_far():
             with pytest.raises(psycopg.Error):
-                await engine.enqueue(NewJob("a", priority=10**30))
+                await engine.extend([lease], 1e300)
             heard.append("refused")
 
         async def fine(n):
@@ -323,10 +325,45 @@ async def test_one_that_fails_takes_nothing_with_it(where):
         async with trio.open_nursery() as nursery:
             for n in range(5):
                 nursery.start_soon(fine, n)
-            nursery.start_soon(too_high)
+            nursery.start_soon(too_far)
 
         assert sorted(heard) == ["refused", *["stored"] * 5]
-        assert await states(engine) == {"ready": 6}
+        assert await states(engine) == {"active": 1, "ready": 5}
+
+
+async def test_nothing_to_say_among_others(where):
+    """Calls that need no statement at all may wait with others for one commit."""
+    async with open_postgres(where, connections=1) as engine:
+        await put(engine, "x")
+        async with trio.open_nursery() as nursery:
+            for n in range(6):
+                nursery.start_soon(engine.exchange)
+                nursery.start_soon(put, engine, f"n{n}")
+
+        assert await states(engine) == {"ready": 7}
+
+
+async def test_a_frozen_server_and_trio(where, monkeypatch):
+    """Driven by Trio, a server that says nothing for long is taken to be gone, and what it was at may be done."""
+    monkeypatch.setattr(native, "_SILENCE", 0.3)
+    with trio.fail_after(30):
+        async with open_postgres(where, driver="native", connections=1) as engine:
+            await put(engine, "x")
+            pids = await ask(
+                engine,
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                " AND query LIKE ?",
+                "%INSERT INTO treewarden.jobs%",
+            )
+            (pid,) = {pid for (pid,) in pids} - {os.getpid()}
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(EngineUnreachable, match="no answer") as info:
+                    await put(engine, "y")
+                assert info.value.unsure
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            await put(engine, "z")
 
 
 async def test_a_frozen_server(where, monkeypatch):

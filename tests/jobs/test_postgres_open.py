@@ -10,7 +10,7 @@ import trio
 
 from actors.errors import EngineUnreachable, NotSupported, SchemaTooNew
 from actors.jobs import open_postgres
-from actors.jobs.postgres import engines, schema
+from actors.jobs.postgres import opening, schema
 from actors.options import OptionError
 from tests.jobs.kit import put, states
 
@@ -77,7 +77,7 @@ async def test_arguments_that_cannot_work(option, value):
 
 async def test_without_psycopg(monkeypatch):
     """Without the driver, the error names the extra to install."""
-    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    monkeypatch.setattr(opening, "find_spec", lambda name: None)
 
     with pytest.raises(NotSupported, match=r"pip install 'treewarden\[postgres\]'"):
         async with open_postgres():

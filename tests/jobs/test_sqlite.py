@@ -272,17 +272,6 @@ async def test_ten_megabytes(tmp_path, clock):
         assert job.variables == {"name": "x"}
 
 
-@pytest.mark.parametrize(
-    "variables", [[1], "text", 7, {1: 2}, {"x": b"bytes"}, {"x": float("inf")}, {"x": "\ud800"}]
-)
-async def test_variables_that_are_no_object(engine, variables):
-    """Variables that are no JSON object are refused when they are enqueued."""
-    with pytest.raises(NotStorable):
-        await engine.enqueue(NewJob("a", variables))
-
-    assert await states(engine) == {}
-
-
 async def test_a_forgotten_engine_does_not_keep_the_process(tmp_path):
     """A program that ends with an engine open ends."""
     program = (

@@ -35,7 +35,7 @@ job AS (
     UPDATE {{s}}.jobs SET state = 'ready', due_at = {_NOW}, retries = %(retries)s, deliveries = 0
     WHERE id = %(id)s RETURNING type
 )
-SELECT type, pg_notify(%(channel)s, %(origin)s || left(type, 1000)) FROM job"""
+SELECT type, pg_notify(%(channel)s, %(origin)s || type) FROM job"""
 _POISON: Final = """
 SELECT job_id, type, reason, deliveries, worker, variables::text, extract(epoch FROM at)::float8
 FROM {s}.poison_jobs WHERE %(type)s::text IS NULL OR type = %(type)s ORDER BY at, job_id LIMIT %(most)s"""
@@ -44,13 +44,13 @@ WITH job AS (
     INSERT INTO {s}.job_types (type, paused) VALUES (%(type)s, %(paused)s)
     ON CONFLICT (type) DO UPDATE SET paused = excluded.paused RETURNING type
 )
-SELECT pg_notify(%(channel)s, %(origin)s || left(type, 1000)) FROM job"""
+SELECT pg_notify(%(channel)s, %(origin)s || type) FROM job"""
 _LIMIT: Final = """
 WITH job AS (
     INSERT INTO {s}.job_types (type, most) VALUES (%(type)s, %(most)s)
     ON CONFLICT (type) DO UPDATE SET most = excluded.most RETURNING type
 )
-SELECT pg_notify(%(channel)s, %(origin)s || left(type, 1000)) FROM job"""
+SELECT pg_notify(%(channel)s, %(origin)s || type) FROM job"""
 _PRUNE: Final = f"""
 WITH old AS MATERIALIZED (
     SELECT id FROM {{s}}.jobs

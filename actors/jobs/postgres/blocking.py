@@ -19,7 +19,7 @@ from psycopg import errors, pq
 from actors.errors import EngineUnreachable
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
-__all__ = ["AGAIN", "TRIES", "UNDONE", "Link", "carry_out", "is_dead", "lost_by"]
+__all__ = ["AGAIN", "TRIES", "UNDONE", "Link", "carry_out", "has_rows", "is_dead", "lost_by"]
 
 T = TypeVar("T")
 AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure)
@@ -98,25 +98,33 @@ class Link:
         None if one of them stood in the way of the others: nothing was done.
         """
         plans = [task.make() for task in tasks]
-        firsts = [next(plan) for plan in plans]
-        steps: list[list[Step]] = []
-        for first in firsts:
-            if isinstance(first, Copy):
-                return None
-            steps.append(first if isinstance(first, list) else [first])
+        results: dict[int, outcome.Outcome[Any]] = {}
+        steps: dict[int, Step | list[Step]] = {}
+        for n, plan in enumerate(plans):
+            try:
+                first = next(plan)
+            except StopIteration as end:
+                results[n] = outcome.Value(end.value)
+            except Exception as error:
+                results[n] = outcome.Error(error)
+            else:
+                if isinstance(first, Copy):
+                    return None
+                steps[n] = first
+        each = [step if isinstance(step, list) else [step] for step in steps.values()]
         try:
             with _Watched(self) as db:
-                rows = iter(_pipeline(db, [one for some in steps for one in some], self._prepare))
+                rows = iter(_pipeline(db, [one for some in each for one in some], self._prepare))
         except EngineUnreachable as error:
-            return [outcome.Error(error) for _ in tasks]
+            results.update((n, outcome.Error(error)) for n in steps)
         except psycopg.Error:
             return None
-        results: list[outcome.Outcome[Any]] = []
-        for plan, first, some in zip(plans, firsts, steps, strict=True):
-            answers = [next(rows) for _ in some]
-            answer: Any = answers if isinstance(first, list) else answers[0]
-            results.append(outcome.capture(self._go_on, plan, answer))
-        return results
+        else:
+            for (n, step), some in zip(steps.items(), each, strict=True):
+                answers = [next(rows) for _ in some]
+                answer: Any = answers if isinstance(step, list) else answers[0]
+                results[n] = outcome.capture(self._go_on, plans[n], answer)
+        return [results[n] for n in range(len(plans))]
 
     def _go_on(self, plan: Plan[T], answer: object) -> T:
         try:
@@ -245,7 +253,7 @@ def perform(
 
 def _rows(db: psycopg.Connection[Any], step: Step, prepare: bool | None) -> Rows:
     cursor = db.execute(step.sql, step.values, prepare=prepare if step.hot else None)
-    return cursor.fetchall() if cursor.description is not None else []
+    return cursor.fetchall() if has_rows(cursor) else []
 
 
 def _pipeline(
@@ -256,7 +264,12 @@ def _pipeline(
         cursors = [
             db.execute(one.sql, one.values, prepare=prepare if one.hot else None) for one in steps
         ]
-    return [one.fetchall() if one.description is not None else [] for one in cursors]
+    return [one.fetchall() if has_rows(one) else [] for one in cursors]
+
+
+def has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    """Whether a statement was one that returns rows: asked of the result, since to describe its columns takes a while."""
+    return cursor.pgresult is not None and cursor.pgresult.status == pq.ExecStatus.TUPLES_OK
 
 
 def is_dead(db: psycopg.BaseConnection[Any]) -> bool:

@@ -7,18 +7,15 @@ again is looked up by its token before it is called too late.
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import trio
 
-from actors.errors import EngineUnreachable, LeaseLost, NotSupported
+from actors.errors import EngineUnreachable, LeaseLost
 from actors.jobs.engine import (
     Claim,
     Engine,
@@ -29,26 +26,25 @@ from actors.jobs.engine import (
     JobInfo,
     Settlement,
 )
-from actors.jobs.job import MAX_BYTES, Lease, NewJob, encode
+from actors.jobs.job import Lease, NewJob, encode
 from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import admin, schema as tables
-from actors.jobs.postgres.runner import PoolStatistics, Runner
+from actors.jobs.postgres.runner import ListenerStatistics, PoolStatistics, Runner
 from actors.jobs.postgres.steps import Step, Task
-from actors.jobs.postgres.store import COPY_FROM, Store, prepare
-from actors.options import OptionError
+from actors.jobs.postgres.store import COPY_FROM, Store
+from actors.jobs.postgres.values import prepare
 from actors.records import record
 
 if TYPE_CHECKING:
     import psycopg
 
-    from actors.jobs.postgres.listener import Listener, ListenerStatistics
+    from actors.jobs.postgres.listener import Listener
     from actors.jobs.postgres.threads import Threads
 
-__all__ = ["PostgresEngine", "open_postgres"]
+__all__ = ["PostgresEngine", "PostgresStatistics"]
 
 T = TypeVar("T")
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
 @record
@@ -79,7 +75,7 @@ class PostgresEngine(Engine):
     ) -> None:
         self.name = name
         self.max_bytes = max_bytes
-        origin = token_hex(4)
+        origin = f"{token_hex(4)}:"
         ring = {"channel": tables.channel(schema), "origin": origin}
         self._store = Store(name, schema, ring, clock)
         self._admin = admin.Admin(name, schema, ring, clock)
@@ -121,10 +117,8 @@ class PostgresEngine(Engine):
     def _heard(self, job_type: str | None) -> None:
         if job_type is None:
             self.wake(*self._listeners)
-        elif len(job_type) < 1000:
+        else:
             self.wake(job_type)
-        else:  # it is the beginning of one
-            self.wake(*(one for one in self._listeners if one.startswith(job_type)))
 
     async def aclose(self) -> None:
         """Close all connections; what was asked for before is done first."""
@@ -308,106 +302,3 @@ class PostgresEngine(Engine):
 
     def __repr__(self) -> str:
         return f"<PostgresEngine {self.name!r}, {self._hot!r}, {self._listener!r}>"
-
-
-@asynccontextmanager
-async def open_postgres(
-    conninfo: str = "",
-    *,
-    name: str | None = None,
-    schema: str = "treewarden",
-    driver: Literal["threads", "native"] = "threads",
-    connections: int = 2,
-    migrate: bool = True,
-    pooler: bool = False,
-    connect_timeout: float = 5.0,
-    clock: Callable[[], float] | None = None,
-    max_bytes: int = MAX_BYTES,
-) -> AsyncGenerator[PostgresEngine]:
-    """Open an engine, and close it at the end of the block: `async with open_postgres("postgresql://...") as engine:`.
-
-    Args:
-        conninfo: of libpq, as URL or `key=value`; what it leaves out comes from the environment (`PGHOST`, `PGPASSWORD`, ...).
-        name: in idempotency keys; the name of the database if not given. Keep it when the database moves.
-        schema: where the tables are; several engines of one database keep apart by it.
-        driver: `threads` has blocking connections on threads of their own; `native` lets Trio wait for them, which takes less
-            of the processor, and is bound to the versions of psycopg that it was tried with.
-        connections: for workers and enqueuing; as many again serve operators and transactions of one's own, made on demand.
-        migrate: bring the tables up to date, or else refuse old ones.
-        pooler: the server is reached through a pooler of transactions: no prepared statements, no LISTEN.
-        connect_timeout: seconds for one connection.
-        clock: seconds, instead of the server's clock; for tests.
-        max_bytes: the longest JSON text of variables.
-
-    Raises:
-        OptionError: an argument cannot work.
-        EngineUnreachable: there is no such server or database.
-        SchemaTooNew: a later version of this library wrote it.
-        NotSupported: psycopg is not installed, or the server is too old.
-    """
-    if find_spec("psycopg") is None:
-        raise NotSupported(
-            "postgres", "anything without psycopg: pip install 'treewarden[postgres]'"
-        )
-    from actors.jobs.postgres.blocking import Link
-    from actors.jobs.postgres.door import Address, connector
-    from actors.jobs.postgres.listener import Listener
-    from actors.jobs.postgres.threads import Threads
-
-    _check(schema, driver, connections)
-    address = Address.read(conninfo, "treewarden", connect_timeout)
-    hot = connector(address, hot=True, prepared=not pooler)
-    plain = connector(address, hot=False, prepared=not pooler)
-    await trio.to_thread.run_sync(partial(_prepare, plain, schema, str(address), migrate))
-
-    def link(make: Callable[[], psycopg.Connection[Any]]) -> Link:
-        return Link(make, str(address), prepared=not pooler)
-
-    title = name or address.database
-    workers: Runner
-    if driver == "native":
-        from actors.jobs.postgres.native import NativePool
-
-        workers = NativePool(hot, str(address), connections, prepared=not pooler)
-    else:
-        workers = Threads(lambda: link(hot), connections, title)
-    calls = Threads(lambda: link(plain), connections, title)
-    engine = PostgresEngine(
-        name=title,
-        schema=schema,
-        hot=workers,
-        calls=calls,
-        listener=None if pooler else partial(Listener, plain),
-        clock=clock,
-        max_bytes=max_bytes,
-    )
-    try:
-        yield engine
-    finally:
-        await engine.aclose()
-
-
-def _check(schema: object, driver: object, connections: object) -> None:
-    if not isinstance(schema, str) or not _NAME.fullmatch(schema):
-        raise OptionError(
-            "schema is a plain name of small letters, digits and underscores, 40 at most,"
-            f" not {schema!r}",
-            option="schema",
-        )
-    if driver not in ("threads", "native"):
-        raise OptionError(f"driver is 'threads' or 'native', not {driver!r}", option="driver")
-    if not isinstance(connections, int) or isinstance(connections, bool) or connections < 1:
-        raise OptionError(
-            f"connections must be a whole number, 1 or more, not {connections!r}",
-            option="connections",
-        )
-
-
-def _prepare(
-    connect: Callable[[], psycopg.Connection[Any]], schema: str, where: str, write: bool
-) -> None:
-    db = connect()
-    try:
-        tables.migrate(db, schema, where, write=write)
-    finally:
-        db.close()

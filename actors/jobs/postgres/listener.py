@@ -1,6 +1,6 @@
 """Listener: hears from PostgreSQL that there may be work, on a thread and a connection of its own.
 
-Floor: above door. Theory:
+Floor: above runner. Theory:
 
 * A notification is a hint, so nothing here fails anybody: without it workers poll, as they do anyway.
 * What was notified while nobody listened is not told again; so after each connect but the first all workers look once.
@@ -24,29 +24,15 @@ import psycopg
 import trio
 
 from actors.errors import EngineUnreachable, shown
-from actors.records import Record, record
+from actors.jobs.postgres.runner import ListenerStatistics
 from actors.resilience.backoff import Backoff
 
-__all__ = ["Listener", "ListenerStatistics"]
+__all__ = ["Listener"]
 
 _PROBE_EVERY: Final = 30.0
 _HEARD_WITHIN: Final = 5.0
 _AGAIN: Final = Backoff(initial=0.5, factor=2.0, maximum=30.0, jitter=0.2)
 _PROBE: Final = "?"
-
-
-@record
-class ListenerStatistics(Record):
-    """One look at a listener."""
-
-    listening: bool
-    """False while workers have to poll."""
-    heard: int
-    """Notifications of others so far."""
-    connects: int
-    """Times that it has begun to listen."""
-    problem: str
-    """Why it does not listen."""
 
 
 class Listener:

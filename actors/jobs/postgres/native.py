@@ -7,11 +7,13 @@ Floor: above blocking and runner. Theory:
   stay as they are, so a version of psycopg that this was not tried with is refused.
 * Trio cancels again and again, ROLLBACK and COMMIT too. A plan that writes is carried out under a shield as a whole, so nothing
   of a transaction is ever in reach of a cancellation.
+* What is shielded has to end by itself: a server that says nothing for long is taken to be gone.
 * A read that is cancelled is cancelled on the server, and its answer is taken in before anybody else has the connection.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Final, TypeVar, cast
 
@@ -21,7 +23,7 @@ from psycopg import AsyncConnection, errors, pq, waiting
 from psycopg.rows import tuple_row
 
 from actors.errors import EngineUnreachable, NotSupported
-from actors.jobs.postgres.blocking import AGAIN, TRIES, UNDONE, is_dead, lost_by
+from actors.jobs.postgres.blocking import AGAIN, TRIES, UNDONE, has_rows, is_dead, lost_by
 from actors.jobs.postgres.runner import PoolStatistics
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
@@ -31,6 +33,8 @@ T = TypeVar("T")
 TRIED_WITH: Final = ("3.2", "3.3")
 """Versions of psycopg."""
 _CANCEL_WITHIN: Final = 5.0
+_SILENCE: Final = 30.0
+"""Seconds that a server may say nothing while it is waited for; then it is taken to be gone."""
 
 
 class Native(AsyncConnection[tuple[Any, ...]]):
@@ -52,7 +56,7 @@ class Native(AsyncConnection[tuple[Any, ...]]):
         """Drive a generator of psycopg."""
         assert timeout is None
         try:
-            return await _drive(gen, self.pgconn.socket)
+            return await _drive(gen, self.pgconn)
         except trio.Cancelled:
             with trio.CancelScope(shield=True):
                 await self._cancel_and_drain(gen)
@@ -65,25 +69,34 @@ class Native(AsyncConnection[tuple[Any, ...]]):
             with trio.fail_after(2 * _CANCEL_WITHIN):
                 cancel = self.blocking.cancel_safe
                 await trio.to_thread.run_sync(lambda: cancel(timeout=_CANCEL_WITHIN))
-                await _drive(gen, self.pgconn.socket)
+                await _drive(gen, self.pgconn)
         except errors.QueryCanceled:
             pass
         except (psycopg.Error, trio.TooSlowError):
             self.pgconn.finish()  # it is in no known state
 
 
-async def _drive(gen: Generator[Any, Any, T], fd: int) -> T:
+async def _drive(gen: Generator[Any, Any, T], pgconn: pq.abc.PGconn) -> T:
+    fd = pgconn.socket
     try:
         wanted = next(gen)
         while True:
-            if wanted == waiting.Wait.R:
-                await trio.lowlevel.wait_readable(fd)
-                ready: Any = waiting.Ready.R
-            elif wanted == waiting.Wait.W:
-                await trio.lowlevel.wait_writable(fd)
-                ready = waiting.Ready.W
-            else:
-                ready = await _either(fd)
+            since = time.monotonic()
+            ready: Any = None
+            while ready is None:
+                with trio.CancelScope(deadline=trio.current_time() + _SILENCE):
+                    if wanted == waiting.Wait.R:
+                        await trio.lowlevel.wait_readable(fd)
+                        ready = waiting.Ready.R
+                    elif wanted == waiting.Wait.W:
+                        await trio.lowlevel.wait_writable(fd)
+                        ready = waiting.Ready.W
+                    else:
+                        ready = await _either(fd)
+                # The server's time is the machine's: a virtual clock may have run ahead.
+                if ready is None and time.monotonic() - since >= _SILENCE:
+                    pgconn.finish()
+                    raise psycopg.OperationalError(f"no answer within {_SILENCE:g} s")
             wanted = gen.send(ready)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
@@ -300,7 +313,7 @@ async def _perform(db: Native, step: Steps, prepare: bool | None) -> Any:
 async def _rows(db: Native, step: Step, prepare: bool | None) -> Rows:
     hot = prepare if step.hot else None
     cursor = await db.execute(step.sql, step.values, prepare=hot)
-    return await cursor.fetchall() if cursor.description is not None else []
+    return await cursor.fetchall() if has_rows(cursor) else []
 
 
 async def _pipeline(db: Native, steps: Sequence[Step], prepare: bool | None) -> list[Rows]:
@@ -309,4 +322,4 @@ async def _pipeline(db: Native, steps: Sequence[Step], prepare: bool | None) -> 
             await db.execute(one.sql, one.values, prepare=prepare if one.hot else None)
             for one in steps
         ]
-    return [await one.fetchall() if one.description is not None else [] for one in cursors]
+    return [await one.fetchall() if has_rows(one) else [] for one in cursors]

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from actors.jobs.postgres.steps import Task
 from actors.records import Record, record
 
-__all__ = ["PoolStatistics", "Runner"]
+__all__ = ["ListenerStatistics", "PoolStatistics", "Runner"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,20 @@ class PoolStatistics(Record):
     """Connections made so far."""
     failures: int
     """Calls that a connection failed, and connections that could not be made."""
+
+
+@record
+class ListenerStatistics(Record):
+    """One look at a listener."""
+
+    listening: bool
+    """False while workers have to poll."""
+    heard: int
+    """Notifications of others so far."""
+    connects: int
+    """Times that it has begun to listen."""
+    problem: str
+    """Why it does not listen."""
 
 
 class Runner(Protocol):

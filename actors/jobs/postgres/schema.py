@@ -78,7 +78,7 @@ CREATE TABLE {s}.idempotency (
     state text NOT NULL,
     result text
 ) PARTITION BY RANGE (began_at);
-CREATE INDEX idempotency_key ON {s}.idempotency (key);
+CREATE INDEX idempotency_key ON {s}.idempotency USING hash (key);
 CREATE INDEX idempotency_expires ON {s}.idempotency (expires_at)
 """
 

@@ -8,7 +8,8 @@ Floor: the lowest of this room. Theory:
   It claims only while its *gate* is open: no job of the type has fallen due or lost its lease, and nobody has paused or limited
   the type. Otherwise it says so, and the claim follows as a second transaction that looks at all of that, and is a little
   slower.
-* Jobs are found by `= ANY(ARRAY(SELECT ...))`, which a planner that does not know the numbers still does by the primary key.
+* Jobs are found by their primary key whatever the planner believes: by `= ANY(ARRAY(SELECT ...))`, and with `state || ''` where
+  the index of all active jobs would look shorter to it, as it does while the table is young.
 * Rows are locked in the order of their ids, and claimed ones with SKIP LOCKED, so that two statements never wait for each other
   in a circle.
 * NOTIFY is delivered at the commit, and equal ones of a transaction are one.
@@ -42,7 +43,7 @@ told AS (
     UPDATE {s}.jobs j
     SET state = 'completed', result = coalesce(x.result, '{{}}')::json, finished_at = clock.now
     FROM clock, unnest(%(ids)s::bigint[], %(tokens)s::bigint[], %(results)s::text[]) AS x (id, token, result)
-    WHERE j.id = x.id AND j.claims = x.token AND j.state = 'active'
+    WHERE j.id = x.id AND j.claims = x.token AND j.state || '' = 'active'
     RETURNING j.id, j.claims
 )"""
 
@@ -55,10 +56,11 @@ _TAKE: Final = """
 
 _TAKEN: Final = """
     RETURNING j.id, j.priority, j.due_at, j.claims, j.retries, j.attempt, j.deliveries, j.snoozes, j.idempotency_key,
-        CASE WHEN %(fetch)s::text[] IS NULL THEN j.variables::text END AS whole,
-        CASE WHEN %(fetch)s::text[] IS NOT NULL THEN ARRAY(
+        CASE WHEN %(fetch)s::text[] IS NULL OR position('\\u0000' IN j.variables::text) > 0 THEN j.variables::text END AS whole,
+        CASE WHEN %(fetch)s::text[] IS NOT NULL AND position('\\u0000' IN j.variables::text) = 0 THEN ARRAY(
             SELECT (j.variables -> x.name)::text FROM unnest(%(fetch)s::text[]) WITH ORDINALITY AS x (name, n) ORDER BY n
         ) END AS parts"""
+# What has an escaped NUL in it PostgreSQL keeps, but cannot take apart: then it is done here.
 
 _ROWS: Final = """
     taken.id, taken.claims, taken.retries, taken.attempt, taken.deliveries, taken.priority, taken.snoozes,
@@ -74,7 +76,7 @@ gate AS MATERIALIZED (
             coalesce((SELECT min(due_at) FROM {{s}}.jobs WHERE type = %(type)s AND state = 'scheduled'), 'infinity') AS due,
             coalesce((SELECT min(lease_until) FROM {{s}}.jobs WHERE type = %(type)s AND state = 'active'), 'infinity') AS lapse,
             EXISTS (SELECT FROM {{s}}.job_types WHERE type = %(type)s AND (paused OR most IS NOT NULL)) AS special
-        FROM clock
+        FROM clock OFFSET 0
     ) AS seen
 ),
 picked AS MATERIALIZED (
@@ -177,7 +179,7 @@ told AS (
         error_code = coalesce(x.error_code, j.error_code),
         finished_at = CASE WHEN finished THEN now END
     FROM clock, x
-    WHERE j.id = x.id AND j.claims = x.token AND j.state = 'active'
+    WHERE j.id = x.id AND j.claims = x.token AND j.state || '' = 'active'
     RETURNING j.id, j.claims, j.type, j.state, j.error, j.deliveries, j.worker, j.variables, x.poison
 ),
 aside AS (
@@ -187,7 +189,7 @@ aside AS (
         worker = excluded.worker, variables = excluded.variables
 ),
 rung AS MATERIALIZED (
-    SELECT pg_notify(%(channel)s, %(origin)s || left(type, 1000)) FROM (
+    SELECT pg_notify(%(channel)s, %(origin)s || type) FROM (
         SELECT DISTINCT type FROM told WHERE state = 'ready') AS types
 )
 SELECT id, claims, extract(epoch FROM now)::float8 FROM told, clock WHERE (SELECT count(*) FROM rung) >= 0"""
@@ -198,11 +200,22 @@ SELECT id, claims FROM {s}.jobs
 WHERE id = ANY (%(ids)s::bigint[]) AND state NOT IN ('active', 'cancelled')"""
 
 EXTEND: Final = f"""
-WITH {_NOW}
-UPDATE {{s}}.jobs j SET lease_until = now + make_interval(secs => %(seconds)s)
-FROM clock, unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS x (id, token)
-WHERE j.id = x.id AND j.claims = x.token AND j.state = 'active'
-RETURNING j.id, j.claims"""
+WITH {_NOW},
+ours AS MATERIALIZED (
+    SELECT j.id, j.claims FROM {{s}}.jobs j, unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS x (id, token)
+    WHERE j.id = x.id AND j.claims = x.token AND j.state || '' = 'active'
+),
+free AS MATERIALIZED (
+    SELECT j.id FROM {{s}}.jobs j, ours WHERE j.id = ours.id AND j.claims = ours.claims AND j.state || '' = 'active'
+    FOR NO KEY UPDATE OF j SKIP LOCKED
+),
+renewed AS (
+    UPDATE {{s}}.jobs j SET lease_until = now + make_interval(secs => %(seconds)s)
+    FROM clock, free WHERE j.id = free.id
+)
+SELECT id, claims FROM ours"""
+# One whose own transaction is under way is locked by it, and was waited for, with the leases of all others. It needs no renewal:
+# claims pass over what is locked.
 
 HELD: Final = """
 SELECT FROM {s}.jobs WHERE id = %(id)s AND claims = %(token)s AND state = 'active' FOR UPDATE"""
@@ -226,7 +239,7 @@ made AS (
     RETURNING id, type, state
 ),
 rung AS MATERIALIZED (
-    SELECT pg_notify(%(channel)s, %(origin)s || left(type, 1000)) FROM (
+    SELECT pg_notify(%(channel)s, %(origin)s || type) FROM (
         SELECT DISTINCT type FROM made WHERE state = 'ready') AS types
 )
 SELECT fresh.id, made.id IS NOT NULL FROM fresh LEFT JOIN made USING (id)
@@ -244,7 +257,7 @@ SELECT nextval(pg_get_serial_sequence('{{s}}.jobs', 'id')), extract(epoch FROM n
 FROM clock, generate_series(1, %(count)s)"""
 
 NOTIFY: Final = """
-SELECT pg_notify(%(channel)s, %(origin)s || left(x.type, 1000)) FROM unnest(%(types)s::text[]) AS x (type)"""
+SELECT pg_notify(%(channel)s, %(origin)s || x.type) FROM unnest(%(types)s::text[]) AS x (type)"""
 
 FIRE: Final = f"""
 WITH {_NOW},

@@ -6,66 +6,33 @@ Floor: above statements and steps. Nothing here connects, waits or reads a clock
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, Final
 
 from actors.errors import NotStorable
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
-from actors.jobs.job import Job, Lease, NewJob, decode, encode
+from actors.jobs.job import Job, Lease, decode
 from actors.jobs.outcomes import Completed, Poisoned, effect
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import statements as sql
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step
+from actors.jobs.postgres.values import (
+    Prepared,
+    arrays,
+    aside,
+    completions,
+    held,
+    leases_of,
+    numbers,
+    sorted_out,
+)
 
-__all__ = ["COPY_FROM", "Prepared", "Store", "prepare"]
+__all__ = ["COPY_FROM", "Store"]
 
-Prepared = tuple[NewJob, str]
 COPY_FROM: Final = 500
 """Jobs from which on COPY is the faster way."""
-_NOTHING: Final = "{}"
-
-
-def prepare(jobs: Iterable[NewJob], limit: int) -> list[Prepared]:
-    """The jobs with their variables as text. Raises `NotStorable` before anything was done."""
-    found: list[Prepared] = []
-    for job in jobs:
-        for what, text in (
-            ("type", job.type),
-            ("unique text", job.unique),
-            ("idempotency key", job.idempotency_key),
-        ):
-            if text is not None:
-                _check(what, text)
-        found.append((job, encode(job.variables, f"the variables of a {job.type!r} job", limit)))
-    return found
-
-
-def _check(what: str, text: str) -> None:
-    try:
-        good = b"\0" not in text.encode("utf-8")
-    except UnicodeEncodeError:
-        good = False
-    if not good:
-        raise NotStorable(
-            f"the {what} {text!r} of a job holds what PostgreSQL has no character for"
-        )
-
-
-def numbers(values: Iterable[object]) -> str:
-    """An array of whole numbers as PostgreSQL reads it, which is quicker made than the driver's own."""
-    return f"{{{','.join(map(str, values))}}}"
-
-
-def held(lease: Lease) -> tuple[int, int]:
-    """What identifies a claim; nothing has the id 0."""
-    try:
-        key, token = int(lease.key), int(lease.token)
-    except ValueError:
-        return 0, 0
-    same = (str(key), str(token)) == lease and max(abs(key), abs(token)) < 2**63
-    return (key, token) if same else (0, 0)
 
 
 class Store:
@@ -107,12 +74,12 @@ class Store:
 
     def exchange(self, settlements: Sequence[Settlement], claim: Claim | None) -> Plan[Exchange]:
         """Settle, then claim."""
-        done, others, twice = _sorted(settlements)
+        done, others, twice = sorted_out(settlements)
         refused = set(twice)
         if others or claim is None:
             steps: list[Step] = []
             if done:
-                steps.append(self.step("COMPLETE", **_completions(done)))
+                steps.append(self.step("COMPLETE", **completions(done)))
             if others:
                 steps.append(self._settling(others))
             if claim is not None:
@@ -120,31 +87,31 @@ class Store:
             answers: list[Rows] = (yield steps) if steps else []
             rows = answers.pop() if claim is not None else []
             refused.update(
-                {*done, *others}.difference(_leases(row for some in answers for row in some))
+                {*done, *others}.difference(leases_of(row for some in answers for row in some))
             )
             if claim is None:
                 return Exchange(refused=frozenset(refused))
         else:
             rows = yield self._fast(done, claim, claim.most)
             if rows[0][4] is not None:
-                refused.update(set(done).difference(_leases(rows[0][4])))
+                refused.update(set(done).difference(leases_of(rows[0][4])))
         jobs: list[Job] = []
         poisoned: list[PoisonJob] = []
-        spoilt: list[tuple[Job, str]] = []
-        self._read(rows, claim, jobs, poisoned, spoilt)
-        while rows[0][3] and len(jobs) < claim.most:
-            # Each round but the last sets something aside, of which there is not much.
+        while True:
+            spoilt = self._read(rows, claim, jobs, poisoned)
+            if spoilt:
+                bad = {job.lease: Settlement(job.lease, Poisoned(why)) for job, why in spoilt}
+                settled: Rows = yield self._settling(bad)
+                poisoned += [aside(job, why, settled[0][2]) for job, why in spoilt if settled]
+            if len(jobs) >= claim.most or not (rows[0][3] or spoilt):
+                break
+            # Each round but the first and the last sets something aside, of which there is not much.
             steps = [
                 self.step("LOCK_TYPE", type=claim.type),
                 self.step("PROMOTE", type=claim.type),
                 self.step("CLAIM", **self._claim(claim, claim.most - len(jobs))),
             ]
             rows = (yield steps)[-1]
-            self._read(rows, claim, jobs, poisoned, spoilt)
-        if spoilt:
-            bad = {job.lease: Settlement(job.lease, Poisoned(why)) for job, why in spoilt}
-            settled: Rows = yield self._settling(bad)
-            poisoned += [_aside(job, why, settled[0][2]) for job, why in spoilt if settled]
         times = [time for time in rows[0][1:3] if time is not None]
         if jobs:
             times.append(claim.lease)
@@ -162,10 +129,10 @@ class Store:
         `cancel`, which is told apart.
         """
         rows: Rows = yield self.step("DOUBT", ids=numbers(held(one)[0] for one in leases))
-        return _leases(rows).intersection(leases)
+        return leases_of(rows).intersection(leases)
 
     def _fast(self, done: dict[Lease, Settlement], claim: Claim, most: int) -> Step:
-        return self.step("CLAIM_FAST", **_completions(done), **self._claim(claim, most))
+        return self.step("CLAIM_FAST", **completions(done), **self._claim(claim, most))
 
     def _claim(self, claim: Claim, most: int) -> dict[str, object]:
         return {
@@ -195,9 +162,9 @@ class Store:
         claim: Claim,
         jobs: list[Job],
         poisoned: list[PoisonJob],
-        spoilt: list[tuple[Job, str]],
-    ) -> None:
-        head = rows[0]
+    ) -> list[tuple[Job, str]]:
+        """Take in what was claimed; return those whose variables cannot be read, and why."""
+        head, spoilt = rows[0], list[tuple[Job, str]]()
         deadline, name, fetch, worker, kind = (
             head[0] + claim.lease,
             self.name,
@@ -219,7 +186,7 @@ class Store:
                     )
                 )
         if head[6] is None:
-            return
+            return spoilt
         for row in rows:
             (_, _, _, _, _, _, number, claims, retries, attempt, deliveries, priority, snoozes) = (
                 row[:13]
@@ -227,12 +194,16 @@ class Store:
             given, whole, parts = row[13:]
             key, problem = str(number), ""
             try:
-                if fetch is None:
+                if parts is None:
                     variables = decode(whole)
+                    if fetch is not None:
+                        variables = {
+                            field: variables[field] for field in fetch if field in variables
+                        }
                 else:
                     variables = {
-                        field: json.loads(part)
-                        for field, part in zip(fetch, parts, strict=True)
+                        field: decode(f'{{"v":{part}}}')["v"]
+                        for field, part in zip(fetch or (), parts, strict=True)
                         if part is not None
                     }
             except NotStorable as error:
@@ -257,14 +228,15 @@ class Store:
                 spoilt.append((job, problem))
             else:
                 jobs.append(job)
+        return spoilt
 
     # -- leases ----------------------------------------------------------------------------------
 
     def extend(self, leases: Sequence[Lease], seconds: float) -> Plan[frozenset[Lease]]:
         """Renew; return what was lost."""
         pairs = sorted(map(held, leases))
-        rows: Rows = yield self.step("EXTEND", **_pairs(pairs), seconds=float(seconds))
-        return frozenset(leases).difference(_leases(rows))
+        rows: Rows = yield self.step("EXTEND", **arrays(pairs), seconds=float(seconds))
+        return frozenset(leases).difference(leases_of(rows))
 
     def hold(self, lease: Lease) -> Plan[bool]:
         """Whether the lease is good; it stays so until the transaction ends."""
@@ -275,7 +247,7 @@ class Store:
     def complete(self, lease: Lease, result: str) -> Plan[None]:
         """Complete a job of which the lease is held."""
         one = {lease: Settlement(lease, Completed(result))}
-        yield self.step("COMPLETE", **_completions(one))
+        yield self.step("COMPLETE", **completions(one))
 
     # -- putting jobs in -------------------------------------------------------------------------
 
@@ -356,54 +328,3 @@ class Store:
         if types:
             yield self.step("NOTIFY", types=types, **self._ring)
         return [Enqueued(str(row[0]), created=True) for row in rows]
-
-
-def _sorted(
-    settlements: Sequence[Settlement],
-) -> tuple[dict[Lease, Settlement], dict[Lease, Settlement], set[Lease]]:
-    """Completions, other outcomes, and leases that are settled a second time, which is always too late."""
-    done: dict[Lease, Settlement] = {}
-    others: dict[Lease, Settlement] = {}
-    twice: set[Lease] = set()
-    for one in settlements:
-        lease = one.lease
-        if lease in done or lease in others:
-            twice.add(lease)
-        elif isinstance(one.outcome, Completed):
-            done[lease] = one
-        else:
-            others[lease] = one
-    return done, others, twice
-
-
-def _completions(done: dict[Lease, Settlement]) -> dict[str, object]:
-    rows = sorted((*held(lease), _result(one)) for lease, one in done.items())
-    results = [row[2] for row in rows]
-    if all(text == _NOTHING for text in results):
-        return {**_pairs(rows), "results": None}
-    return {**_pairs(rows), "results": results}
-
-
-def _result(one: Settlement) -> str:
-    assert isinstance(one.outcome, Completed)
-    return one.outcome.variables
-
-
-def _pairs(rows: Sequence[tuple[Any, ...]]) -> dict[str, object]:
-    return {"ids": numbers(row[0] for row in rows), "tokens": numbers(row[1] for row in rows)}
-
-
-def _leases(rows: Iterable[Sequence[Any]]) -> frozenset[Lease]:
-    return frozenset(Lease(str(key), str(token)) for key, token, *_ in rows)
-
-
-def _aside(job: Job, why: str, now: float) -> PoisonJob:
-    return PoisonJob(
-        key=job.key,
-        type=job.type,
-        reason=why,
-        deliveries=job.deliveries,
-        worker=job.worker,
-        variables=job.headers["variables"],
-        at=now,
-    )

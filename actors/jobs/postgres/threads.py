@@ -84,9 +84,9 @@ class Threads:
         """Carry out a plan."""
         return cast("T", await self._ask(task, None, task.write))
 
-    async def call(self, fn: Callable[[psycopg.Connection[Any]], T], *, write: bool = True) -> T:
+    async def call(self, fn: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Run `fn(connection)` in a transaction and commit it."""
-        return cast("T", await self._ask(None, fn, write))
+        return cast("T", await self._ask(None, fn, write=True))
 
     async def _ask(
         self, task: Task[Any] | None, fn: Callable[[Any], Any] | None, write: bool
@@ -142,7 +142,13 @@ class Threads:
 
     def _run(self, link: Link) -> None:
         while orders := self._next():
-            self._carry_out(link, orders)
+            try:
+                self._carry_out(link, orders)
+            except Exception as error:
+                # A fault of ours. The thread lives on, and nobody waits for ever.
+                for order in orders:
+                    order.result = order.result or outcome.Error(error)
+                link.close()
             self._deliver(orders)
             with self._lock:
                 self._begun.difference_update(orders)

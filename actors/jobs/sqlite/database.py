@@ -23,13 +23,28 @@ import attrs
 import outcome
 import trio
 
-__all__ = ["Database", "Inline", "Runner", "connect"]
+from actors.records import Record, record
+
+__all__ = ["Database", "DatabaseStatistics", "Inline", "Runner", "connect"]
 
 T = TypeVar("T")
 _GROUP: Final = 100
 """Writes in one commit at most."""
 _LOOK: Final = 10_000
 """Steps of SQLite's machine, far less than a millisecond, between two looks at whether a read is still wanted."""
+
+
+@record
+class DatabaseStatistics(Record):
+    """One look at a database and its thread."""
+
+    open: bool
+    waiting: int
+    """Calls that wait for the thread."""
+    calls: int
+    """Calls so far."""
+    commits: int
+    """Transactions so far; fewer than the writes that they hold."""
 
 
 class Runner(Protocol):
@@ -104,6 +119,7 @@ class Database:
         self._closing = False
         self._ended = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
+        self._calls = 0
         self.commits = 0
         """Transactions so far; fewer than the writes they hold."""
         self._thread = threading.Thread(target=self._run, name=f"sqlite {name}", daemon=True)
@@ -128,6 +144,7 @@ class Database:
         with self._lock:
             if self._closing:
                 raise trio.ClosedResourceError("this database was closed")
+            self._calls += 1
             self._orders.append(order)
             self._lock.notify()
 
@@ -197,6 +214,16 @@ class Database:
             for order in orders:
                 if not isinstance(order.result, outcome.Error):
                     order.result = outcome.Error(error)
+
+    def statistics(self) -> DatabaseStatistics:
+        """One look."""
+        with self._lock:
+            return DatabaseStatistics(
+                open=not self._closing,
+                waiting=len(self._orders),
+                calls=self._calls,
+                commits=self.commits,
+            )
 
     def __repr__(self) -> str:
         state = "closed" if self._closing else "open"

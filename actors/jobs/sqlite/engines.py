@@ -29,10 +29,11 @@ from actors.jobs.job import MAX_BYTES, Lease, NewJob
 from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
 from actors.jobs.sqlite import admin, store
-from actors.jobs.sqlite.database import Database, Inline, Runner, connect
+from actors.jobs.sqlite.database import Database, DatabaseStatistics, Inline, Runner, connect
 from actors.jobs.sqlite.schema import migrate
+from actors.records import record
 
-__all__ = ["MemoryEngine", "SQLEngine", "SQLiteEngine", "open_sqlite"]
+__all__ = ["MemoryEngine", "SQLEngine", "SQLiteEngine", "SQLiteStatistics", "open_sqlite"]
 
 T = TypeVar("T")
 
@@ -189,8 +190,41 @@ class MemoryEngine(SQLEngine):
         super().__init__(Inline(db), name=name, clock=clock, max_bytes=max_bytes)
 
 
+@record
+class SQLiteStatistics(EngineStatistics):
+    """One look at the engine and at its thread."""
+
+    database: DatabaseStatistics
+
+
 class SQLiteEngine(SQLEngine):
     """Jobs in an SQLite file, for any number of processes on one machine. Made by `open_sqlite`."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        name: str,
+        clock: Callable[[], float],
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        super().__init__(database, name=name, clock=clock, max_bytes=max_bytes)
+        self._database = database
+
+    async def statistics(self) -> SQLiteStatistics:
+        """One look at the jobs, which are counted, and at the thread."""
+        counts = await super().statistics()
+        return SQLiteStatistics(
+            name=counts.name,
+            jobs=counts.jobs,
+            poison=counts.poison,
+            paused=counts.paused,
+            limits=counts.limits,
+            database=self._database.statistics(),
+        )
+
+    def __repr__(self) -> str:
+        return f"<SQLiteEngine {self.name!r}, {self._database!r}>"
 
 
 @asynccontextmanager
