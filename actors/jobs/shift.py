@@ -7,7 +7,7 @@ Floor: above place, signals and bell. Theory, with the faults of others that it 
   way the next batch gathers, so the size of batches follows the load and nothing waits for a timer.
 * An exchange is shielded, with a short deadline of its own: were a claim cancelled, jobs would be claimed and nobody know it.
 * All leases are renewed in one call each third of their length, until the last outcome is told, so also while the worker
-  drains (kagkarlsson/db-scheduler#365). A handler's cancel scope ends with its lease, so no clock is asked twice.
+  drains (kagkarlsson/db-scheduler#365). A handler whose lease ends all the same is cancelled at that moment.
 * A stop ends the intake, gives back what has not begun, lets the rest end within the grace, cancels it and gives it back with
   its attempt restored (riverqueue/river#1290). Whatever ends the run, an exchange
   that is under way may end, and two more seconds are for telling outcomes.
@@ -81,6 +81,7 @@ class Shift:
         self.places: Places | None = None
         self.pausing: trio.CancelScope | None = None
         self.patience = spec.claim_timeout
+        self.sent = inf  # when the claim was sent that is on its way
 
     async def work(self) -> None:
         """Until a stop is asked for and all is settled."""
@@ -91,7 +92,9 @@ class Shift:
                     async with trio.open_nursery() as nursery:
                         self.places = Places(nursery, self._handle, self._outcome_of, self._over)
                         nursery.start_soon(self._await_stop)
-                        nursery.start_soon(self._keep_leases)
+                        if self.spec.renew:
+                            nursery.start_soon(self._keep_leases)
+                            nursery.start_soon(self._watch_leases)
                         await self._desk()
                         nursery.cancel_scope.cancel(reason="all jobs are settled")
                 finally:
@@ -176,6 +179,8 @@ class Shift:
         if not told and claim is None:
             return True
         sent = trio.current_time()
+        if claim is not None:
+            self.sent = sent
         settlements = [
             Settlement(slot.job.lease, slot.outcome, slot.job.retries)
             for slot in told
@@ -186,6 +191,7 @@ class Shift:
             found = await self._shielded(settlements, claim)
         except Exception as error:
             book.ended = told + book.ended
+            self.sent = inf
             self.condition.failed("exchange", error, _ENGINE_DOWN.base(1))
             return False
         self.condition.works("exchange")
@@ -202,6 +208,7 @@ class Shift:
             self.ctx.mailbox.office.events.seq += plain
         if claim is not None:
             self._took(found, claim, sent)
+            self.sent = inf
         return True
 
     async def _shielded(self, settlements: list[Settlement], claim: Claim | None) -> Exchange:
@@ -227,16 +234,18 @@ class Shift:
         for job in found.jobs:
             mine = book.slots.get(job.key)
             if mine is None:
-                book.take(Slot(job, until))
+                book.take(Slot(job, until, fixed=not spec.renew))
                 continue
             self._emit(JobDuplicate, job=job.key, type=job.type)
-            if mine.lost or not spec.renew:
+            if mine.cancelled or not spec.renew:
                 mine.lose()
-                mine.following = Slot(job, until)  # it runs when the other has ended
+                mine.following = Slot(
+                    job, until, fixed=not spec.renew
+                )  # it runs when the other has ended
             else:
                 # Ours is the newest claim again: the run that is under way goes on under it.
                 mine.job.lease, mine.job.deadline = job.lease, job.deadline
-                mine.renewed(until)
+                mine.until = until
         self._start()
 
     def _start(self) -> None:
@@ -319,8 +328,6 @@ class Shift:
     # -- leases ----------------------------------------------------------------------------------
 
     async def _keep_leases(self) -> None:
-        if not self.spec.renew:
-            return
         every = self.spec.timeout / 3
         due = trio.current_time() + every
         while True:
@@ -352,7 +359,21 @@ class Shift:
             if lease in lost and not slot.job.completed:
                 slot.lose()
             else:
-                slot.renewed(sent + self.spec.timeout)
+                slot.until = sent + self.spec.timeout
+
+    async def _watch_leases(self) -> None:
+        """Cancel handlers whose leases have ended although they should have been renewed.
+
+        One timer for all. A deadline for each scope would cost more than what it guards; and a handler that asks how much time
+        it has would be told of one that is moved before it comes.
+        """
+        while True:
+            now = trio.current_time()
+            for slot in self.book.slots.values():
+                slot.run_out(now)
+            known = [slot.until for slot in self.book.slots.values() if slot.until > now]
+            # What comes later ends later than what was asked for last, if that is on its way.
+            await trio.sleep_until(min([*known, min(self.sent, now) + self.spec.timeout]))
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ class Slot:
     job: Job
     until: float
     """When the lease runs out as far as is known here, in Trio's time."""
+    fixed: bool = False
+    """True if nobody renews the lease: then its end is the deadline of the handler."""
     scope: trio.CancelScope | None = None
     """Of its handler, while that runs."""
     lost: bool = False
@@ -37,15 +39,20 @@ class Slot:
     def begin(self, scope: trio.CancelScope) -> None:
         """Its handler begins, in this scope."""
         self.scope = scope
-        scope.deadline = self.until
+        if self.fixed:
+            scope.deadline = self.until
         if self.lost:
             self.lose()
 
-    def renewed(self, until: float) -> None:
-        """Its lease goes on until then."""
-        self.until = until
-        if self.scope is not None:
-            self.scope.deadline = until
+    @property
+    def cancelled(self) -> bool:
+        """Whether its handler has been told to end."""
+        return self.lost or (self.scope is not None and self.scope.cancel_called)
+
+    def run_out(self, now: float) -> None:
+        """Cancel the handler if the lease has ended by itself."""
+        if self.scope is not None and now >= self.until:
+            self.scope.cancel(reason="the lease of the job ran out")
 
     def lose(self) -> None:
         """Its lease is gone."""

@@ -56,7 +56,7 @@ async def test_a_parked_place_outlives_its_last_lease(autojump_clock):
         left.append(trio.current_effective_deadline() - trio.current_time())
         await trio.sleep(1)
 
-    async with at_work(worker(handler, engine, timeout=10)) as seen:
+    async with at_work(worker(handler, engine, timeout=10, renew=False)) as seen:
         for _ in range(2):
             info = await settled(engine, await one(engine))
             assert info.state is State.COMPLETED
