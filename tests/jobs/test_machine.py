@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 import trio
-from hypothesis import settings, strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
@@ -217,4 +217,6 @@ def test_any_order_of_calls(request, kind):
     # A step costs a round trip or more on PostgreSQL, on a clock of ours all the same.
     examples = max(10, settings.default.max_examples // EXAMPLES.get(kind, 10))
 
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples))
+    # Half of what is drawn wants a job or a lease before there is one: that is filtered out, and no fault.
+    patient = settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    run_state_machine_as_test(machine, settings=patient)
