@@ -43,6 +43,11 @@ _LONGEST_TEXT: Final = 2000
 """Bytes: what a database can still look up by."""
 
 
+# Made once: the functions of the module make one for each text.
+_WRITER: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+_READER: Final = json.JSONDecoder()
+
+
 class Lease(NamedTuple):
     """The right to a job for some time. Each claim makes a new one, and only the newest counts."""
 
@@ -66,7 +71,7 @@ def encode(variables: object, what: str, limit: int = MAX_BYTES) -> str:
         if not isinstance(name, str):
             raise NotStorable(f"the names in {what} must be texts, not {_short(shown(name))}")
     try:
-        text = json.dumps(named, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = _WRITER.encode(named)
         size = len(text.encode("utf-8"))  # fails for half a character, which no database takes
     except (TypeError, ValueError, RecursionError) as error:
         raise NotStorable(f"{what} cannot be written as JSON: {error}") from error
@@ -85,12 +90,22 @@ def decode(text: object) -> dict[str, Any]:
         NotStorable: it holds none; somebody else wrote it.
     """
     try:
-        value: object = json.loads(cast(str, text))
+        value: object = _read(cast(str, text))
     except (TypeError, ValueError, RecursionError) as error:
         raise NotStorable(f"its stored variables are not JSON: {error}") from error
     if not isinstance(value, dict):
         raise NotStorable(f"its stored variables are not a JSON object: {_short(repr(value))}")
     return cast("dict[str, Any]", value)
+
+
+def _read(text: str) -> object:
+    try:
+        value, end = _READER.raw_decode(text)
+        if end == len(text):  # what we have written has nothing around it
+            return value
+    except (TypeError, ValueError):
+        pass  # somebody else has
+    return json.loads(text)
 
 
 def _short(text: str) -> str:

@@ -140,10 +140,13 @@ class Poisoned:
 Outcome: TypeAlias = Completed | Failed | PutBack | Errored | Incident | Poisoned
 
 
+_DONE: Final = Completed()
+
+
 def outcome_of_result(result: object, limit: int) -> Outcome:
     """What a handler's return means: None or a mapping of variables; all else is a bug that another run would repeat."""
     if result is None:
-        return Completed()
+        return _DONE
     try:
         return Completed(encode(result, "what the handler returned", limit))
     except NotStorable as error:

@@ -1,13 +1,13 @@
 """Shift: one run of a job worker.
 
-Floor: above slot, signals and bell. Theory, with the faults of others that it answers:
+Floor: above place, signals and bell. Theory, with the faults of others that it answers:
 
 * One task, the desk, speaks with the engine: it sends all outcomes there are and asks for as many jobs as there is room for,
   in one exchange, as soon as there is an outcome, a free place and work, or the time for a look. While one exchange is on its
   way the next batch gathers, so the size of batches follows the load and nothing waits for a timer.
 * An exchange is shielded, with a short deadline of its own: were a claim cancelled, jobs would be claimed and nobody know it.
 * All leases are renewed in one call each third of their length, until the last outcome is told, so also while the worker
-  drains (kagkarlsson/db-scheduler#365). A handler's cancel scope ends with its lease, so no clock is asked twice.
+  drains (kagkarlsson/db-scheduler#365). A handler whose lease ends all the same is cancelled at that moment.
 * A stop ends the intake, gives back what has not begun, lets the rest end within the grace, cancels it and gives it back with
   its attempt restored (riverqueue/river#1290). Whatever ends the run, an exchange
   that is under way may end, and two more seconds are for telling outcomes.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -27,26 +27,25 @@ from actors.context import Context
 from actors.jobs.bell import Bell
 from actors.jobs.condition import Condition
 from actors.jobs.engine import Claim, Engine, Exchange, Settlement
-from actors.jobs.job import Job, Lease
+from actors.jobs.job import Lease
 from actors.jobs.outcomes import (
+    Completed,
     Failed,
     Outcome,
     PutBack,
     Why,
-    label,
     outcome_of_error,
     outcome_of_result,
 )
+from actors.jobs.place import Places
 from actors.jobs.signals import (
     IntakePaused,
     IntakeResumed,
     JobDuplicate,
-    JobFailed,
-    JobIncident,
-    JobSettled,
     LeaseGone,
 )
 from actors.jobs.slot import Book, Slot
+from actors.jobs.tally import Tally
 from actors.resilience.backoff import Backoff
 from actors.resilience.breaker_policy import BreakerState
 
@@ -55,17 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Shift"]
 
-HANDLED: Final = "wf_worker_jobs_handled_total"
-PUT_BACK: Final = "supervision_jobs_put_back_total"
-DURATION: Final = "wf_worker_job_duration_seconds"
-_OUTCOMES: Final = {
-    "completed": "success",
-    "failed": "fail",
-    "errored": "bpmn_error",
-    "incident": "incident",
-    "poisoned": "poison",
-}
-"""What counts as handled, and as what. Whatever else becomes of a claim, the job is still to be done, by somebody else perhaps."""
 _LAST_WORDS: Final = 2.0
 """Seconds for giving back what a cancelled run still held."""
 _ENGINE_DOWN: Final = Backoff(initial=0.1, factor=2.0, maximum=5.0, jitter=0.2)
@@ -85,12 +73,13 @@ class Shift:
         self.condition = Condition(ctx, engine.name, spec.claim_timeout)
         self.deaf: set[str] = set()  # jobs whose handlers were cancelled, at the last look
         self.closed_by = ""  # the dependency whose breaker keeps the intake closed
-        self.settled: dict[str, int] = {}  # jobs by how they ended
+        self.tally = Tally(ctx, spec.type)
         self.name = f"{ctx.path}#{ctx.run}.{spec.random.getrandbits(32):08x}"
         self.low = max(spec.concurrency - 1, spec.held // 2)
-        self.nursery: trio.Nursery | None = None
+        self.places: Places | None = None
         self.pausing: trio.CancelScope | None = None
         self.patience = spec.claim_timeout
+        self.sent = inf  # when the claim was sent that is on its way
 
     async def work(self) -> None:
         """Until a stop is asked for and all is settled."""
@@ -102,11 +91,14 @@ class Shift:
         try:
             with self.ctx.busy():  # a stop is ours to carry out
                 try:
-                    async with trio.open_nursery() as self.nursery:
-                        self.nursery.start_soon(self._await_stop)
-                        self.nursery.start_soon(self._keep_leases)
+                    async with trio.open_nursery() as nursery:
+                        self.places = Places(nursery, self._handle, self._outcome_of, self._over)
+                        nursery.start_soon(self._await_stop)
+                        if self.spec.renew:
+                            nursery.start_soon(self._keep_leases)
+                            nursery.start_soon(self._watch_leases)
                         await self._desk()
-                        self.nursery.cancel_scope.cancel(reason="all jobs are settled")
+                        nursery.cancel_scope.cancel(reason="all jobs are settled")
                 finally:
                     self.patience = min(self.patience, _LAST_WORDS)
                     end = trio.current_time() + self.patience
@@ -152,9 +144,9 @@ class Shift:
         if closed_by != self.closed_by:
             self.closed_by = closed_by
             if closed_by:
-                self._emit(IntakePaused, type=self.spec.type, dependency=closed_by)
+                self.tally.emit(IntakePaused, type=self.spec.type, dependency=closed_by)
             else:
-                self._emit(IntakeResumed, type=self.spec.type)
+                self.tally.emit(IntakeResumed, type=self.spec.type)
         return room
 
     def _admits_at(self, now: float) -> float:
@@ -174,7 +166,7 @@ class Shift:
         told = [slot for slot in told if not slot.lost]
         for slot in gone:
             book.release(slot)
-            self._count(slot.job, "superseded", "its lease was lost")
+            self.tally.ended(slot.job, "superseded", "its lease was lost")
         self._start()
         claim = None
         if room:
@@ -189,6 +181,8 @@ class Shift:
         if not told and claim is None:
             return True
         sent = trio.current_time()
+        if claim is not None:
+            self.sent = sent
         settlements = [
             Settlement(slot.job.lease, slot.outcome, slot.job.retries)
             for slot in told
@@ -199,14 +193,22 @@ class Shift:
             found = await self._shielded(settlements, claim)
         except Exception as error:
             book.ended = told + book.ended
+            self.sent = inf
             self.condition.failed("exchange", error, _ENGINE_DOWN.base(1))
             return False
         self.condition.works("exchange")
+        plain, quiet = 0, self.tally.quiet
         for slot in told:
             book.release(slot)
-            self._report(slot, refused=slot.job.lease in found.refused)
+            refused = slot.job.lease in found.refused
+            if quiet and not refused and isinstance(slot.outcome, Completed):
+                plain += 1
+            else:
+                self.tally.told(slot, refused=refused)
+        self.tally.completed(plain)
         if claim is not None:
             self._took(found, claim, sent)
+            self.sent = inf
         return True
 
     async def _shielded(self, settlements: list[Settlement], claim: Claim | None) -> Exchange:
@@ -217,6 +219,7 @@ class Shift:
 
     def _took(self, found: Exchange, claim: Claim, sent: float) -> None:
         spec, book = self.spec, self.book
+        self._look_at_run()
         if len(found.jobs) == claim.most:
             self.look_at = -inf  # there may be more
         else:
@@ -225,22 +228,23 @@ class Shift:
                 wait = min(wait, found.next_in)
             self.look_at = trio.current_time() + wait
         for poison in found.poisoned:
-            self._incident(poison.key, poison.type, poison.reason, poison=True)
-            self._tally("poisoned")
+            self.tally.set_aside(poison)
         until = sent + spec.timeout
         for job in found.jobs:
             mine = book.slots.get(job.key)
             if mine is None:
-                book.take(Slot(job, until))
+                book.take(Slot(job, until, fixed=not spec.renew))
                 continue
-            self._emit(JobDuplicate, job=job.key, type=job.type)
-            if mine.lost or not spec.renew:
+            self.tally.emit(JobDuplicate, job=job.key, type=job.type)
+            if mine.cancelled or not spec.renew:
                 mine.lose()
-                mine.following = Slot(job, until)  # it runs when the other has ended
+                mine.following = Slot(
+                    job, until, fixed=not spec.renew
+                )  # it runs when the other has ended
             else:
                 # Ours is the newest claim again: the run that is under way goes on under it.
                 mine.job.lease, mine.job.deadline = job.lease, job.deadline
-                mine.renewed(until)
+                mine.until = until
         self._start()
 
     def _start(self) -> None:
@@ -252,13 +256,13 @@ class Shift:
                 book.release(
                     slot
                 )  # it waited here for longer than it was ours: somebody else may have it
-                self._count(slot.job, "expired", "its lease ran out before there was a place")
+                self.tally.ended(slot.job, "expired", "its lease ran out before there was a place")
             elif self.stopping:
                 book.end(slot, PutBack(Why.INTERRUPTED, "stopped before it began"))
             else:
-                assert self.nursery is not None
+                assert self.places is not None
                 book.running += 1
-                self.nursery.start_soon(self._handle, slot, name=f"job {slot.job.key}")
+                self.places.give(slot)
 
     def _work_came(self) -> None:
         self.look_at = -inf
@@ -266,82 +270,68 @@ class Shift:
 
     # -- one job ---------------------------------------------------------------------------------
 
-    async def _handle(self, slot: Slot) -> None:
-        job, spec = slot.job, self.spec
-        began = trio.current_time()
-        outcome: Outcome | None = None
+    async def _handle(self, slot: Slot) -> Outcome:
         try:
-            with trio.CancelScope(deadline=slot.until) as slot.scope:
-                if slot.lost:
-                    slot.lose()
-                try:
-                    outcome = outcome_of_result(
-                        await spec.handler(job, self.ctx), self.engine.max_bytes
-                    )
-                except Exception as error:
-                    outcome = self._outcome_of(error, job)
-            if outcome is None and (slot.lost or trio.current_time() >= slot.until):
-                self._lost(slot)
-        except trio.Cancelled:
-            raise
-        except BaseException:
-            self.stopping = True  # more than this run is about to end: nothing else is begun
-            raise
-        finally:
-            if outcome is not None:
-                took = trio.current_time() - began
-                self.ctx.mailbox.office.took(DURATION, spec.type, seconds=took)
-            slot.scope = None
-            self.book.running -= 1
-            self._ended(slot, outcome)
+            result = await self.spec.handler(slot.job, self.ctx)
+            return outcome_of_result(result, self.engine.max_bytes)
+        except Exception as error:
+            return self._outcome_of(error, slot)
+
+    def _over(self, slot: Slot, outcome: Outcome | None, error: BaseException | None) -> None:
+        slot.scope = None
+        self.book.running -= 1
+        if error is not None:
+            if not isinstance(error, trio.Cancelled):
+                self.stopping = True  # more than this run is about to end: nothing else is begun
+        elif outcome is not None:
+            self.tally.took(trio.current_time() - slot.began)
+        elif slot.lost or trio.current_time() >= slot.until:
+            self._lost(slot)
+        self._ended(slot, outcome)
 
     def _ended(self, slot: Slot, outcome: Outcome | None) -> None:
-        if trio.current_effective_deadline() == -inf:
-            self.stopping = True  # the run is being torn down: nothing else begins
+        book = self.book
+        if outcome is None or book.waiting:
+            self._look_at_run()
         if slot.job.completed:
             # Its own transaction has completed it: whatever came after changes nothing.
-            self.book.release(slot)
-            self._count(slot.job, "completed", "")
+            book.release(slot)
+            self.tally.ended(slot.job, "completed", "")
         else:
-            self.book.end(slot, outcome or self._given_back())
-        self._start()
+            book.end(slot, outcome or self._given_back())
+        if book.waiting:
+            self._start()
         self.bell.ring()
+
+    def _look_at_run(self) -> None:
+        if trio.current_effective_deadline() == -inf:
+            self.stopping = True  # the run is being torn down: nothing else begins
 
     def _given_back(self) -> Outcome:
         if self.ctx.stopping:
             return PutBack(Why.INTERRUPTED, "its worker was stopped")
         return PutBack(Why.CRASHED, "its worker failed")  # perhaps because of this very job
 
-    def _outcome_of(self, error: Exception, job: Job) -> Outcome:
+    def _outcome_of(self, error: Exception, slot: Slot) -> Outcome:
         outcome = outcome_of_error(
             error,
-            job,
+            slot.job,
             backoff=self.spec.backoff,
             random=self.spec.random,
             now=datetime.now(UTC),
             limit=self.engine.max_bytes,
         )
         if isinstance(outcome, Failed):
-            self._emit(
-                JobFailed,
-                job=job.key,
-                type=job.type,
-                attempt=job.attempt,
-                error=error,
-                retries=outcome.retries,
-                retry_in=outcome.retry_in if outcome.retries else 0.0,
-            )
+            self.tally.failed(slot.job, error, outcome)
         return outcome
 
     def _lost(self, slot: Slot) -> None:
         slot.lost = True
-        self._emit(LeaseGone, job=slot.job.key, type=slot.job.type)
+        self.tally.emit(LeaseGone, job=slot.job.key, type=slot.job.type)
 
     # -- leases ----------------------------------------------------------------------------------
 
     async def _keep_leases(self) -> None:
-        if not self.spec.renew:
-            return
         every = self.spec.timeout / 3
         due = trio.current_time() + every
         while True:
@@ -373,7 +363,21 @@ class Shift:
             if lease in lost and not slot.job.completed:
                 slot.lose()
             else:
-                slot.renewed(sent + self.spec.timeout)
+                slot.until = sent + self.spec.timeout
+
+    async def _watch_leases(self) -> None:
+        """Cancel handlers whose leases have ended although they should have been renewed.
+
+        One timer for all. A deadline for each scope would cost more than what it guards; and a handler that asks how much time
+        it has would be told of one that is moved before it comes.
+        """
+        while True:
+            now = trio.current_time()
+            for slot in self.book.slots.values():
+                slot.run_out(now)
+            known = [slot.until for slot in self.book.slots.values() if slot.until > now]
+            # What comes later ends later than what was asked for last, if that is on its way.
+            await trio.sleep_until(min([*known, min(self.sent, now) + self.spec.timeout]))
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -427,47 +431,6 @@ class Shift:
             )
         else:
             self.ctx.restored("places")
-
-    # -- telling ---------------------------------------------------------------------------------
-
-    def _report(self, slot: Slot, *, refused: bool) -> None:
-        outcome, job = slot.outcome, slot.job
-        assert outcome is not None
-        word, reason = label(outcome), getattr(outcome, "reason", "")
-        if refused:
-            self._count(job, "superseded", "somebody else has it, or it was cancelled")
-            return
-        self._count(job, word, reason)
-        if word in ("incident", "poisoned"):
-            self._incident(job.key, job.type, reason, poison=word == "poisoned")
-
-    def _incident(self, key: str, job_type: str, reason: str, *, poison: bool) -> None:
-        self._emit(JobIncident, job=key, type=job_type, reason=reason, poison=poison)
-
-    def _count(self, job: Job, word: str, reason: str) -> None:
-        self._tally(word)
-        events = self.ctx.mailbox.office.events
-        if events.on:
-            self._emit(
-                JobSettled,
-                job=job.key,
-                type=job.type,
-                outcome=word,
-                attempt=job.attempt,
-                reason=reason,
-            )
-        else:
-            events.seq += 1
-
-    def _tally(self, word: str) -> None:
-        outcome = _OUTCOMES.get(word)
-        key = (HANDLED, self.spec.type, outcome) if outcome else (PUT_BACK, self.spec.type, word)
-        counts = self.ctx.mailbox.office.counts
-        counts[key] = counts.get(key, 0) + 1
-        self.settled[word] = self.settled.get(word, 0) + 1
-
-    def _emit(self, event: Any, **fields: Any) -> None:
-        self.ctx.mailbox.office.events.emit(event, self.ctx.path, self.ctx.run, **fields)
 
     def __repr__(self) -> str:
         return f"<Shift of {self.name}: {self.book!r}{' stopping' if self.stopping else ''}>"

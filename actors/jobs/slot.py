@@ -25,8 +25,12 @@ class Slot:
     job: Job
     until: float
     """When the lease runs out as far as is known here, in Trio's time."""
+    fixed: bool = False
+    """True if nobody renews the lease: then its end is the deadline of the handler."""
     scope: trio.CancelScope | None = None
     """Of its handler, while that runs."""
+    began: float = 0.0
+    """When that was begun, in Trio's time."""
     lost: bool = False
     """True once its lease is known to be gone: nothing is written for it any more."""
     outcome: Outcome | None = None
@@ -34,11 +38,24 @@ class Slot:
     following: Slot | None = None
     """A newer claim of the same job, whose turn comes when this one is over."""
 
-    def renewed(self, until: float) -> None:
-        """Its lease goes on until then."""
-        self.until = until
-        if self.scope is not None:
-            self.scope.deadline = until
+    def begin(self, scope: trio.CancelScope) -> None:
+        """Its handler begins, in this scope."""
+        self.scope = scope
+        self.began = trio.current_time()
+        if self.fixed:
+            scope.deadline = self.until
+        if self.lost:
+            self.lose()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether its handler has been told to end."""
+        return self.lost or (self.scope is not None and self.scope.cancel_called)
+
+    def run_out(self, now: float) -> None:
+        """Cancel the handler if the lease has ended by itself."""
+        if self.scope is not None and now >= self.until:
+            self.scope.cancel(reason="the lease of the job ran out")
 
     def lose(self) -> None:
         """Its lease is gone."""

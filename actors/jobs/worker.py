@@ -121,7 +121,7 @@ class JobWorker:
     """Works on jobs of one type: `Worker("charges", JobWorker("charge", charge, engine=engine))`.
 
     A handler is `async def handler(job, ctx)`. What it returns, a mapping of variables or None, completes the job; what it
-    raises says what else becomes of it: see `actors.jobs.outcomes`. Each job has a task and a cancel scope of its own.
+    raises says what else becomes of it: see `actors.jobs.outcomes`. While it runs, a job has a task and a cancel scope to itself.
     """
 
     type: str = attrs.field(validator=_name)
@@ -211,14 +211,14 @@ class JobWorker:
             await shift.work()
         finally:
             self._shifts.discard(shift)
-            for word, count in shift.settled.items():
+            for word, count in shift.tally.counts.items():
                 self._settled[word] = self._settled.get(word, 0) + count
 
     def statistics(self) -> JobWorkerStatistics:
         """One look at its runs here."""
         shifts, settled = tuple(self._shifts), dict(self._settled)
         for shift in shifts:
-            for word, count in shift.settled.items():
+            for word, count in shift.tally.counts.items():
                 settled[word] = settled.get(word, 0) + count
         return JobWorkerStatistics(
             runs=len(shifts),

@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """Ours - other, in µs: less is better."""
     BYTES = "bytes"
     """Ours alone: less is better."""
+    PACE = "pace"
+    """Ours / other, of how many came in a second: more is better."""
 
 
 @attrs.frozen
@@ -42,6 +44,10 @@ class Side:
     """Repetitions that are enough, for what takes long."""
     function: str = ""
     """The function, where the same one is measured at several sizes."""
+    needs: str = ""
+    """The server that it works on."""
+    patience: float = 300.0
+    """Seconds after which it hangs."""
 
     @property
     def target(self) -> str:
@@ -62,7 +68,7 @@ class Row:
         match self.kind:
             case Kind.RATE:
                 return other / ours
-            case Kind.COST:
+            case Kind.COST | Kind.PACE:
                 return ours / other
             case Kind.MORE:
                 return ours - other
@@ -71,7 +77,11 @@ class Row:
 
     def reached(self, figure: float) -> bool:
         assert self.goal is not None
-        return figure >= self.goal if self.kind is Kind.RATE else figure <= self.goal
+        return figure >= self.goal if self.more_is_better else figure <= self.goal
+
+    @property
+    def more_is_better(self) -> bool:
+        return self.kind in (Kind.RATE, Kind.PACE)
 
     def missed_by(self, figure: float) -> float:
         """How much of the goal is missing, as a share of it."""
@@ -91,7 +101,7 @@ class Row:
         if self.goal is None:
             return "none"
         match self.kind:
-            case Kind.RATE:
+            case Kind.RATE | Kind.PACE:
                 return f"≥ {self.goal:g}x"
             case Kind.COST:
                 return f"≤ {self.goal:g}x"
@@ -108,6 +118,8 @@ class Block:
     name: str
     sides: Mapping[str, Side]
     rows: Sequence[Row]
+    apart: bool = False
+    """It takes long, and runs only where it is asked for by name, or on a small scale."""
 
 
 MANY: Final = 100_000

@@ -17,6 +17,7 @@ __all__ = [
     "machine",
     "misses",
     "spread_of",
+    "steps",
     "table",
     "verdict",
     "write",
@@ -68,13 +69,13 @@ def spread_of(values: Sequence[float], unit: str) -> str:
     spread = Spread.of(values)
     digits = 0 if unit == "B" or spread.middle >= 1000 else 2 if spread.middle < 10 else 1
     middle, low, high = (f"{x:,.{digits}f}" for x in (spread.middle, spread.low, spread.high))
-    return f"{middle} {unit} ({low} to {high})"
+    return f"{middle}{unit and f' {unit}'} ({low} to {high})"
 
 
 def comparisons(rows: Iterable[Row], values: Mapping[str, Sequence[float]]) -> str:
-    """The table of what is beside what, with the verdicts."""
+    """The table of what is beside what, with the verdicts; rows of which a side is missing are left out."""
     cells = []
-    for row in rows:
+    for row in _measured(rows, values):
         found = compare(row, values)
         cells.append(
             (
@@ -88,29 +89,52 @@ def comparisons(rows: Iterable[Row], values: Mapping[str, Sequence[float]]) -> s
     return table(("what", "figure", "least to most", "wanted", "verdict"), cells)
 
 
+def _measured(rows: Iterable[Row], values: Mapping[str, Sequence[float]]) -> list[Row]:
+    return [row for row in rows if values.get(row.ours) and values.get(row.other)]
+
+
 def figures(block: Block, values: Mapping[str, Sequence[float]], *, quick: bool = False) -> str:
     """Both tables: the comparisons with their verdicts, and the values they come from."""
-    sides = [
-        (
+    sides = [side for side in block.sides.values() if values.get(side.name)]
+    head = ["one of", "of how many", "CPU time or memory, least to most"]
+    cells = [
+        [
             side.label,
             f"{side.quick if quick else side.n:,}",
             spread_of(values[side.name], side.unit),
-        )
-        for side in block.sides.values()
-        if values.get(side.name)
+        ]
+        for side in sides
     ]
+    rates = [values.get(f"{side.name}:rate", ()) for side in sides]
+    if any(rates):
+        head.append("in a second")
+        for line, found in zip(cells, rates, strict=True):
+            line.append(spread_of(found, "") if found else "")
     return "\n\n".join(
         (
             comparisons(block.rows, values),
-            table(("one of", "of how many", "CPU time or memory, least to most"), sides),
+            table(head, cells),
         )
     )
+
+
+def steps(block: Block, values: Mapping[str, Sequence[float]]) -> str:
+    """The table of what was measured on the way, in millions of bytes; nothing if there is none."""
+    heads = [f"{at}%" for at in range(10, 101, 10)]
+    rows = [
+        (side.label, *(f"{values[f'{side.name}:{head}'][0] / 1e6:.1f}" for head in heads))
+        for side in block.sides.values()
+        if values.get(f"{side.name}:{heads[0]}")
+    ]
+    return table(("MB in memory after", *heads), rows) if rows else ""
 
 
 def misses(rows: Iterable[Row], values: Mapping[str, Sequence[float]]) -> list[Row]:
     """The rows whose goal was not reached."""
     return [
-        row for row in rows if row.goal is not None and not row.reached(compare(row, values).middle)
+        row
+        for row in _measured(rows, values)
+        if row.goal is not None and not row.reached(compare(row, values).middle)
     ]
 
 

@@ -30,6 +30,9 @@ class Job:
     name: str
     command: Sequence[str]
     most: int = 99
+    env: Mapping[str, str] = {}
+    """Variables that it is told of."""
+    patience: float = PATIENCE
 
 
 @attrs.frozen
@@ -45,14 +48,16 @@ class Spread:
         return cls(median(values), min(values), max(values))
 
 
-def measure(command: Sequence[str], patience: float = PATIENCE) -> dict[str, object]:
+def measure(
+    command: Sequence[str], patience: float = PATIENCE, told: Mapping[str, str] | None = None
+) -> dict[str, object]:
     """Run one process and return the JSON of its last line.
 
     Raises:
         Failure: it ended with an error, said nothing, or took too long.
     """
     # With bytecode, whatever the machine's habit is: we do not measure the compiler.
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(told or {})}
     try:
         done = subprocess.run(
             command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=patience
@@ -76,7 +81,7 @@ def run_all(
 ) -> Mapping[str, list[float]]:
     """Every job's values, in order of repetition: values at one index were measured together.
 
-    A `lenient` run gives up a job that fails, with what it has of it, instead of all.
+    What a job tells beside its value is under `name:what`. A `lenient` run gives up a job that fails, with what it has of it, instead of all.
     """
     values: dict[str, list[float]] = {job.name: [] for job in jobs}
     given_up: set[str] = set()
@@ -86,7 +91,10 @@ def run_all(
             if repetition >= job.most or job.name in given_up:
                 continue
             try:
-                values[job.name].append(float(str(measure(job.command)["value"])))
+                found = measure(job.command, job.patience, job.env)
+                for what, value in found.items():
+                    name = job.name if what == "value" else f"{job.name}:{what}"
+                    values.setdefault(name, []).append(float(str(value)))
             except Failure as error:
                 say(f"{job.name}: {error}")
                 if not lenient:

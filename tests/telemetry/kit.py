@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -54,7 +54,9 @@ class Lab:
             return {}
         return {
             metric.name: {
-                tuple(str(value) for _, value in sorted(point.attributes.items())): point.value
+                tuple(str(value) for _, value in sorted(point.attributes.items())): (
+                    point.count if isinstance(point, HistogramDataPoint) else point.value
+                )
                 for point in metric.data.data_points
             }
             for resource in data.resource_metrics

@@ -40,8 +40,8 @@ async def test_b136_no_label_grows_with_jobs(autojump_clock, lab):
         numbers = lab.everything()
 
     assert numbers["wf_worker_jobs_handled_total"] == {
-        ("completed", "a"): 1000,
-        ("failed", "a"): 2000,
+        ("success", "a"): 1000,
+        ("fail", "a"): 2000,
     }
 
 

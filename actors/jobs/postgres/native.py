@@ -77,13 +77,13 @@ class Native(AsyncConnection[tuple[Any, ...]]):
 
 
 async def _drive(gen: Generator[Any, Any, T], pgconn: pq.abc.PGconn) -> T:
-    fd = pgconn.socket
     try:
         wanted = next(gen)
         while True:
             since = time.monotonic()
             ready: Any = None
             while ready is None:
+                fd = pgconn.socket  # libpq may have closed it meanwhile, which this reports
                 with trio.CancelScope(deadline=trio.current_time() + _SILENCE):
                     if wanted == waiting.Wait.R:
                         await trio.lowlevel.wait_readable(fd)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -185,12 +187,12 @@ def environment(peer: Peer) -> Path:
     Raises:
         Failure: it could not be made.
     """
-    minor = "{}.{}".format(*sys.version_info[:2])
-    folder = ROOT / ".nox" / "bench-peers" / minor / peer.packages[0]
+    interpreter, minor = interpreter_for(peer)
+    folder = ROOT / ".nox" / "bench-peers" / minor / peer.packages[0].partition("[")[0]
     python, complete = folder / "bin" / "python", folder / "complete"
     if not complete.exists():
         for command in (
-            [sys.executable, "-m", "venv", "--clear", str(folder)],
+            [interpreter, "-m", "venv", "--clear", str(folder)],
             [str(python), "-m", "pip", "install", "--quiet", *peer.packages],
         ):
             done = subprocess.run(command, capture_output=True, text=True)
@@ -200,8 +202,33 @@ def environment(peer: Peer) -> Path:
     return python
 
 
+def interpreter_for(peer: Peer) -> tuple[str, str]:
+    """The Python to run a peer with, and its version: ours, or the oldest that the peer runs on.
+
+    Raises:
+        Failure: there is none.
+    """
+    if sys.version_info[:2] >= peer.python:
+        return sys.executable, "{}.{}".format(*sys.version_info[:2])
+    minor = ".".join(map(str, peer.python))
+    for program in (f"python{minor}", *_of_pyenv(minor)):
+        path = shutil.which(program)
+        if (
+            path is not None
+            and not subprocess.run([path, "-c", ""], capture_output=True).returncode
+        ):
+            return path, minor
+    raise Failure(f"it needs Python {minor}, which is not in PATH")
+
+
+def _of_pyenv(minor: str) -> list[str]:
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    return [str(path) for path in sorted(root.glob(f"versions/{minor}.*/bin/python"))]
+
+
 def version_of(peer: Peer) -> str:
-    code = f"from importlib.metadata import version; print(version({peer.packages[0]!r}))"
+    name = peer.packages[0].partition("[")[0]
+    code = f"from importlib.metadata import version; print(version({name!r}))"
     done = subprocess.run(
         [str(environment(peer)), "-c", code], capture_output=True, text=True, check=True
     )
@@ -220,7 +247,7 @@ def _tables(measured: Measured) -> list[str]:
 
 def named(peer: Peer) -> str:
     """A peer with its version."""
-    return f"{peer.packages[0]} {version_of(peer)}"
+    return f"{peer.packages[0].partition('[')[0]} {version_of(peer)}"
 
 
 def notes(measured: Measured) -> str:
