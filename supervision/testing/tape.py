@@ -90,5 +90,5 @@ class Tape:
 
 def _each(result: Any) -> tuple[Any, ...]:
     if isinstance(result, MultipleResults):
-        return cast("tuple[Any, ...]", result.values)
+        return tuple(cast(Any, result).values)
     return (result,)
