@@ -84,9 +84,11 @@ def write_into(page: Path, results: Iterable[Result]) -> None:
     if not end:
         raise ValueError(f"{page} has no place for the table")
     found = list(results)
-    good = len({r.bug for r in found}) - len({r.bug for r in missed(found)})
+    bugs = {one.bug for one in found}
+    good = len(bugs - {one.bug for one in missed(found)})
+    shrunk = sum(one.steps is not None for one in found)
     words = (
-        f"Of {len({r.bug for r in found})} bugs, {good} were found with every seed within {EXAMPLES:,} examples and"
-        f" shrunk to {STEPS} steps at most each time."
+        f"Of {len(bugs)} bugs, {good} were found with every seed within {EXAMPLES:,} examples, and came down to {STEPS} steps"
+        f" or fewer each time. {shrunk} of {len(found)} hunts were shrunk."
     )
     page.write_text(f"{head}{_BEGIN}\n{table(found)}\n\n{words}\n\n{_END}{tail}", "utf-8")
