@@ -45,7 +45,9 @@ def load(file: Path) -> list[Result]:
 
 def missed(results: Iterable[Result]) -> list[Result]:
     """Those that did not find their bug, or did not get it small."""
-    return [r for r in results if r.example is None or (r.steps or 0) > STEPS]
+    return [
+        r for r in results if r.example is None or r.example > EXAMPLES or (r.steps or 0) > STEPS
+    ]
 
 
 def table(results: Iterable[Result]) -> str:
@@ -89,6 +91,6 @@ def write_into(page: Path, results: Iterable[Result]) -> None:
     shrunk = sum(one.steps is not None for one in found)
     words = (
         f"Of {len(bugs)} bugs, {good} were found with every seed within {EXAMPLES:,} examples, and came down to {STEPS} steps"
-        f" or fewer each time. {shrunk} of {len(found)} hunts were shrunk."
+        f" or fewer whenever they were shrunk: {shrunk} of {len(found)} hunts were."
     )
     page.write_text(f"{head}{_BEGIN}\n{table(found)}\n\n{words}\n\n{_END}{tail}", "utf-8")
