@@ -266,8 +266,9 @@ def _judge_lost(
 
 def _excused(member: Member | None) -> bool:
     """True if the end of `member` needs no decision of its own."""
-    if member is None or member.parent.closing or member.state is State.FAILED:
-        return True  # forgotten; going down with the others; or told to whoever started it by hand
+    if member is None or member.parent.closing or not member.wanted:
+        # Forgotten; going down with the others; stopped by hand meanwhile; or it failed under whoever started it by hand.
+        return True
     above = member.parent
     if not isinstance(above, Branch):
         return True

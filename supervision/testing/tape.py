@@ -8,7 +8,7 @@ a clock, randomness of its own, the order of a set. A value that a rule gave to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from hypothesis.stateful import MultipleResults
 from hypothesis.strategies import DataObject
@@ -89,5 +89,6 @@ class Tape:
 
 
 def _each(result: Any) -> tuple[Any, ...]:
-    several: Any = MultipleResults  # Hypothesis does not say of what
-    return tuple(result.values) if isinstance(result, several) else (result,)
+    if isinstance(result, MultipleResults):
+        return tuple(cast(Any, result).values)
+    return (result,)

@@ -45,7 +45,9 @@ def load(file: Path) -> list[Result]:
 
 def missed(results: Iterable[Result]) -> list[Result]:
     """Those that did not find their bug, or did not get it small."""
-    return [r for r in results if r.example is None or (r.steps or 0) > STEPS]
+    return [
+        r for r in results if r.example is None or r.example > EXAMPLES or (r.steps or 0) > STEPS
+    ]
 
 
 def table(results: Iterable[Result]) -> str:
@@ -84,9 +86,11 @@ def write_into(page: Path, results: Iterable[Result]) -> None:
     if not end:
         raise ValueError(f"{page} has no place for the table")
     found = list(results)
-    good = len({r.bug for r in found}) - len({r.bug for r in missed(found)})
+    bugs = {one.bug for one in found}
+    good = len(bugs - {one.bug for one in missed(found)})
+    shrunk = sum(one.steps is not None for one in found)
     words = (
-        f"Of {len({r.bug for r in found})} bugs, {good} were found with every seed within {EXAMPLES:,} examples and"
-        f" shrunk to {STEPS} steps at most each time."
+        f"Of {len(bugs)} bugs, {good} were found with every seed within {EXAMPLES:,} examples, and came down to {STEPS} steps"
+        f" or fewer whenever they were shrunk: {shrunk} of {len(found)} hunts were."
     )
     page.write_text(f"{head}{_BEGIN}\n{table(found)}\n\n{words}\n\n{_END}{tail}", "utf-8")

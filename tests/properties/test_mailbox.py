@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from actors import ActorStopped, Mailbox, MailboxFull, MailboxSpec, Overflow
 from actors.mailbox import Tick
 from actors.office import Office
-from tests.properties.driver import Call, Driver
+from supervision.testing import Pending, Sim
 from tests.properties.looking import looking
 from tests.properties.world import Boom, check_account
 
@@ -146,13 +146,13 @@ class Mailboxes(RuleBasedStateMachine):
 
     @initialize(spec=specs)
     def open(self, spec) -> None:
-        self.driver = Driver()
+        self.sim = Sim()
         self.office = Office()
         self.box = Mailbox("box/0", spec, self.office)
         self.model = Model(spec)
-        self.reader: Call | None = None
+        self.reader: Pending | None = None
         self.got: list[int] = []
-        self.senders: dict[int, Call] = {}
+        self.senders: dict[int, Pending] = {}
         self.number = 0
         self.current = True
 
@@ -161,7 +161,7 @@ class Mailboxes(RuleBasedStateMachine):
         return self.number
 
     def check(self) -> None:
-        self.driver.settle()
+        self.sim.settle()
         if self.reader is not None and self.reader.done:
             self.got.append(self.reader.value())
             self.reader = None
@@ -199,8 +199,8 @@ class Mailboxes(RuleBasedStateMachine):
     def tell(self) -> None:
         number = self.next()
         answer = self.model.tell(number)
-        call = self.driver.start(self.box.put, number)
-        self.driver.settle()
+        call = self.sim.start(self.box.put, number)
+        self.sim.settle()
         assert call.done == (answer != "waits")
         if call.error is not None:
             assert type(call.error).__name__ == answer
@@ -219,7 +219,7 @@ class Mailboxes(RuleBasedStateMachine):
     @rule()
     def receive(self) -> None:
         self.model.receive()
-        self.reader = self.driver.start(self.box.receive)
+        self.reader = self.sim.start(self.box.receive)
         self.check()
 
     @precondition(lambda self: self.reader is None)
@@ -243,7 +243,7 @@ class Mailboxes(RuleBasedStateMachine):
     def cancel_reader(self) -> None:
         if self.reader is not None:
             self.reader.cancel()
-            self.driver.settle()
+            self.sim.settle()
             assert self.reader.cancelled
             self.reader = None
 
@@ -252,7 +252,7 @@ class Mailboxes(RuleBasedStateMachine):
     def sender_is_cancelled(self, data) -> None:
         number = data.draw(st.sampled_from(sorted(self.senders)))
         self.senders[number].cancel()
-        self.driver.settle()
+        self.sim.settle()
         assert self.senders.pop(number).cancelled
         self.model.waiting.remove(number)
         self.check()
@@ -280,8 +280,8 @@ class Mailboxes(RuleBasedStateMachine):
         self.check()
 
     def teardown(self) -> None:
-        if hasattr(self, "driver"):
-            self.driver.close()
+        if hasattr(self, "sim"):
+            self.sim.close()
 
 
 TestMailboxes = Mailboxes.TestCase

@@ -94,7 +94,7 @@ class Operators(RuleBasedStateMachine):
     def open(self, data, linger) -> None:
         self.world = World(data.draw(trees(self.box).map(Declared)).spec, linger=linger)
         self.box.append(self.world)
-        self.world.driver.settle()
+        self.world.sim.settle()
         self.world.judge()
 
     @property
@@ -110,12 +110,12 @@ class Operators(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        self.world.driver.settle()
+        self.world.sim.settle()
         self.world.judge()
 
     @rule(seconds=SECONDS)
     def time_passes(self, seconds) -> None:
-        self.world.driver.advance(seconds)
+        self.world.sim.advance(seconds)
         self.world.judge()
 
     @precondition(lambda self: self.world.alive)

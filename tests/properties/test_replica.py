@@ -16,7 +16,7 @@ from supervision import (
     Worker,
 )
 from supervision.states import TRANSITIONS
-from tests.properties.driver import Call
+from supervision.testing import Pending
 from tests.properties.looking import looking
 from tests.properties.world import World, quick
 
@@ -152,11 +152,11 @@ class Replicas(RuleBasedStateMachine):
         spec = Worker("w", body, **options)
         self.world = World(Supervisor("root", [spec], auto_shutdown=AutoShutdown.NEVER))
         self.model = Model(spec)
-        self.trial: Call | None = None
+        self.trial: Pending | None = None
         self.check()
 
     def check(self) -> None:
-        self.world.driver.settle()
+        self.world.sim.settle()
         self.world.judge()
         info, model = self.world.pool.info("w"), self.model
         if self.trial is not None and not model.trial:
@@ -184,7 +184,7 @@ class Replicas(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 0.125, 0.5, 0.875, 1.0, 2.0, 4.0, 9.0]))
     def time_passes(self, seconds) -> None:
-        self.world.driver.advance(seconds)
+        self.world.sim.advance(seconds)
         self.model.advance(seconds)
         self.check()
 

@@ -7,7 +7,6 @@ in it. What is promised for ever, such as one run of a replica at a time, is che
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from random import Random
 
@@ -23,7 +22,7 @@ from supervision.events import (
     StopRequested,
     TreeStopped,
 )
-from tests.properties.driver import Call, Driver
+from supervision.testing import Pending, Sim
 from tests.properties.watched import watched_states
 
 STOP_TIMEOUT = 4.0
@@ -72,10 +71,12 @@ class World:
         self.tree = tree
         self.linger = linger
         """Seconds for which each puppet shields itself when it is cancelled."""
-        self.driver = Driver()
+        self.sim = Sim()
+        self.tasks = trio.lowlevel.current_statistics().tasks_living
+        """Tasks of the run while nothing of the test's is in it."""
         self.alive: dict[str, Puppet] = {}
         self.events: list = []
-        self.calls: list[tuple[str, Call]] = []
+        self.calls: list[tuple[str, Pending]] = []
         self.pool: Pool | None = None
         self.start = start
         self.faults: list[str] = []
@@ -83,7 +84,7 @@ class World:
         self._judged = 0
         self._stack = ExitStack()
         self._illegal = self._stack.enter_context(watched_states())
-        self.served = self.driver.start(self._serve)
+        self.served = self.sim.start(self._serve)
 
     async def _serve(self) -> None:
         def keep(pool: Pool) -> None:
@@ -125,9 +126,9 @@ class World:
 
     # -- moving it -------------------------------------------------------------------------------
 
-    def go(self, what: str, fn, *args) -> Call:
+    def go(self, what: str, fn, *args) -> Pending:
         """Put an operator's call in flight; whatever happens, it must end with the tree."""
-        call = self.driver.start(fn, *args)
+        call = self.sim.start(fn, *args)
         self.calls.append((what, call))
         return call
 
@@ -135,25 +136,25 @@ class World:
         """Stop the tree, wait as long as that may take, and check that nothing is left."""
         assert self.pool is not None
         self.pool.request_stop("the test has ended")
-        self.driver.settle()
+        self.sim.settle()
         self.judge()
-        self.driver.advance(STOP_TIMEOUT + 2 * self.linger + 1.0)
+        self.sim.advance(STOP_TIMEOUT + 2 * self.linger + 1.0)
         self.judge()
         assert self.served.done, f"serve has not ended: {self.pool!r}, alive: {list(self.alive)}"
         self.served.value()
         assert not self.alive
-        assert trio.lowlevel.current_statistics().tasks_living == self.driver.tasks + len(
+        assert trio.lowlevel.current_statistics().tasks_living == self.tasks + len(
             [call for _, call in self.calls if not call.done]
         )
         waiting = [what for what, call in self.calls if not call.done]
         assert not waiting, f"still waiting after the tree has ended: {waiting}"
-        assert trio.lowlevel.current_statistics().tasks_living == self.driver.tasks
+        assert trio.lowlevel.current_statistics().tasks_living == self.tasks
         assert all(w.state not in ("running", "restarting", "pending") for w in self.pool.workers())
 
     def close(self) -> None:
         self.linger = 0.0
         try:
-            self.driver.close()
+            self.sim.close()
         finally:
             self._stack.close()
 
@@ -181,9 +182,8 @@ class World:
             self._judge_event(event)
         self._judged = len(self.events)
         self._judge_states()
-        self._judge_accounts()
-        self._judge_windows()
         self._judge_calls()
+        self.sim.judge()
 
     def _judge_event(self, event) -> None:
         if isinstance(event, Started):
@@ -216,7 +216,7 @@ class World:
         shown = {worker.path: worker for worker in self.pool.workers()}
         running = {path for path, worker in shown.items() if worker.state == "running"}
         assert running == set(self.alive), f"shown as running {running}, alive {set(self.alive)}"
-        now = self.driver.now
+        now = self.sim.now
         busy = {e.path for e in self.pool.supervisors() if e.phase in ("starting", "stopping")}
         up = {e.path for e in self.pool.supervisors() if e.state == "running"}
         for worker in shown.values():
@@ -243,36 +243,9 @@ class World:
             one.path.startswith(f"{parent}/")
             and one.state == "restarting"
             and one.next_restart
-            and one.next_restart > self.driver.now
+            and one.next_restart > self.sim.now
             for one in everybody
         )
-
-    def _judge_accounts(self) -> None:
-        assert self.pool is not None
-        for worker in self.pool.workers():
-            check_account(worker.mailbox)
-
-    def _judge_windows(self) -> None:
-        """No supervisor's children were restarted more often in one window than its intensity allows."""
-        for path, intensity, period in self._supervisors(self.tree, self.tree.name):
-            stamps: list[float] = []
-            for event in self.events:
-                if event.path == path and isinstance(event, Started):
-                    stamps = []
-                elif isinstance(event, RestartScheduled) and self._parent(event.path) == path:
-                    stamps = [at for at in stamps if event.time - at <= period] + [event.time]
-                    assert len(stamps) <= intensity, f"{path}: {stamps} in {period}"
-
-    def _supervisors(self, spec, path: str) -> Iterator[tuple[str, int, float]]:
-        if spec.intensity is not None:
-            yield path, spec.intensity, spec.period
-        for child in spec.children:
-            if isinstance(child, Supervisor):
-                yield from self._supervisors(child, f"{path}/{child.name}")
-
-    def _parent(self, path: str) -> str:
-        head, _, last = path.rpartition("/")
-        return head.rpartition("/")[0] if last.isdigit() else head
 
     def _judge_calls(self) -> None:
         for what, call in self.calls:

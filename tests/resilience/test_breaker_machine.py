@@ -40,7 +40,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from actors.errors import BreakerOpen, BulkheadFull
 from actors.resilience import BreakerMemory, BreakerPolicy, BreakerState, CircuitBreaker
-from tests.properties.driver import Driver
+from supervision.testing import Sim
 from tests.properties.looking import looking
 from tests.resilience.model import CLOSED, HALF_OPEN, OPEN, Model
 
@@ -149,7 +149,7 @@ class BreakerMachine(RuleBasedStateMachine):
 
     @initialize(common=policies, opening=openings, listener_fails=st.booleans())
     def build(self, common, opening, listener_fails) -> None:
-        self.driver = Driver()
+        self.driver = Sim()
         self.flights: list[Flight] = []
         self.seen: list[tuple[str, str]] = []
         self.listener_fails = listener_fails
@@ -173,7 +173,7 @@ class BreakerMachine(RuleBasedStateMachine):
         async def act():
             return fn(*args)
 
-        return self.driver.call(act)
+        return self.driver.run(act)
 
     # -- rules
 

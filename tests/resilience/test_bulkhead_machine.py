@@ -29,7 +29,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from actors.errors import BulkheadFull
 from actors.options import OptionError
 from actors.resilience import Bulkhead
-from tests.properties.driver import Driver
+from supervision.testing import Sim
 from tests.properties.looking import looking
 
 
@@ -82,7 +82,7 @@ class BulkheadMachine(RuleBasedStateMachine):
         limit=st.integers(0, 3), room=st.integers(0, 4), wait=st.sampled_from([inf, 2.0, 0.0])
     )
     def build(self, limit, room, wait) -> None:
-        self.driver = Driver()
+        self.driver = Sim()
         self.limit, self.room, self.wait = limit, room, wait
         self.bulkhead = Bulkhead("x", limit, max_waiting=room, max_wait=wait)
         self.running: list[object] = []  # flights, and tickets held by hand
@@ -96,7 +96,7 @@ class BulkheadMachine(RuleBasedStateMachine):
         async def act():
             return fn(*args)
 
-        return self.driver.call(act)
+        return self.driver.run(act)
 
     # -- the model's only two moves
 

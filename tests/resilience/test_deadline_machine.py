@@ -31,7 +31,7 @@ from actors import Actor
 from actors.errors import DeadlineExceeded, NoDeadline, NotEnoughTime
 from actors.resilience import Dependency, cleanup, deadline, remaining, require_deadlines
 from supervision import Supervisor, Worker, supervisor
-from tests.properties.driver import Driver
+from supervision.testing import Sim
 from tests.properties.looking import looking
 
 SEARCH = Dependency("search")
@@ -176,7 +176,7 @@ class DeadlineMachine(RuleBasedStateMachine):
 
     @initialize()
     def build(self) -> None:
-        self.driver = Driver()
+        self.driver = Sim()
         self.clerk = None
         self.driver.start(self.serve)
         self.driver.settle()

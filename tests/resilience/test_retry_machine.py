@@ -39,7 +39,7 @@ from actors.resilience import (
     retry,
 )
 from actors.resilience.signals import current_office
-from tests.properties.driver import Driver
+from supervision.testing import Sim
 from tests.properties.looking import looking
 from tests.resilience.kit import Down
 from tests.resilience.retry_model import DRAWN, ENDED, RUNNING, WAITING, Case, Model
@@ -185,7 +185,7 @@ class RetryMachine(RuleBasedStateMachine):
         seed=st.integers(0, 99),
     )
     def build(self, attempts, total, waits, maximum, jitter, hints, on, ratio, floor, seed) -> None:
-        self.driver = Driver()
+        self.driver = Sim()
         window = DRAWN if jitter else 10 * STEP
         self.case = Case(
             attempts, total, *waits, maximum, jitter, hints, 5.0, on == "all", ratio, floor, window
@@ -212,7 +212,7 @@ class RetryMachine(RuleBasedStateMachine):
         async def act():
             return fn(*args)
 
-        return self.driver.call(act)
+        return self.driver.run(act)
 
     # -- rules
 
