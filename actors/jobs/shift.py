@@ -69,6 +69,7 @@ class Shift:
         self.book = Book()
         self.bell = Bell()
         self.look_at = -inf  # when to ask for jobs again, if nobody tells us earlier
+        self.rung = False  # whether there was word of work since the claim was sent
         self.stopping = False
         self.condition = Condition(ctx, engine.name, spec.claim_timeout)
         self.deaf: set[str] = set()  # jobs whose handlers were cancelled, at the last look
@@ -182,7 +183,7 @@ class Shift:
             return True
         sent = trio.current_time()
         if claim is not None:
-            self.sent = sent
+            self.sent, self.rung = sent, False
         settlements = [
             Settlement(slot.job.lease, slot.outcome, slot.job.retries)
             for slot in told
@@ -220,8 +221,8 @@ class Shift:
     def _took(self, found: Exchange, claim: Claim, sent: float) -> None:
         spec, book = self.spec, self.book
         self._look_at_run()
-        if len(found.jobs) == claim.most:
-            self.look_at = -inf  # there may be more
+        if len(found.jobs) == claim.most or self.rung:
+            self.look_at = -inf  # there may be more, or there is what came too late for this claim
         else:
             wait = spec.poll * spec.random.uniform(0.9, 1.1)
             if found.next_in is not None:
@@ -265,7 +266,7 @@ class Shift:
                 self.places.give(slot)
 
     def _work_came(self) -> None:
-        self.look_at = -inf
+        self.look_at, self.rung = -inf, True
         self.bell.ring()
 
     # -- one job ---------------------------------------------------------------------------------

@@ -151,3 +151,12 @@ def back(why: Why, retry_in: float = 0.0) -> PutBack:
 def failed(retries: int, retry_in: float = 0.0) -> Failed:
     """A failure."""
     return Failed("it broke", retries, retry_in)
+
+
+async def hears(engine: Engine) -> None:
+    """Wait until an engine that hears of work elsewhere does so; it says once to everybody that there may be some."""
+    with trio.fail_after(60):
+        while (listener := getattr(await engine.statistics(), "listener", None)) is not None:
+            if listener.listening:
+                return
+            await trio.sleep(0.01)

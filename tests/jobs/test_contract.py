@@ -16,7 +16,7 @@ from actors.jobs import (
     Why,
 )
 from actors.jobs.errors import LeaseLost
-from tests.jobs.kit import DONE, ask, back, claim, failed, put, sql, states, take
+from tests.jobs.kit import DONE, ask, back, claim, failed, hears, put, sql, states, take
 
 
 async def test_a_job_comes_as_it_was_put_in(engine):
@@ -362,6 +362,8 @@ async def test_a_listener_is_rung(engine):
     """Who listens for a type is rung when a job of it may be taken, and not after it has left."""
     rings = []
     end = engine.listen("a", lambda: rings.append(1))
+    await hears(engine)
+    rings.clear()
     await put(engine, "x", of="b")
     assert rings == []
     await put(engine, "x")

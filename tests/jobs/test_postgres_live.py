@@ -11,7 +11,7 @@ import trio
 
 from actors.jobs import JobWorker, NewJob, State
 from supervision import Supervisor, Worker, supervisor
-from tests.jobs.kit import DONE, ask, claim, on_postgres, put, sql, states
+from tests.jobs.kit import DONE, ask, claim, hears, on_postgres, put, sql, states
 
 PATIENCE = 60
 
@@ -84,16 +84,6 @@ async def test_a_stop_leaves_nothing_active(engine):
     }
 
 
-async def listening(engine):
-    """Wait until it listens, which it does from its first worker on."""
-
-    async def it_does():
-        listener = (await engine.statistics()).listener
-        return listener is not None and listener.listening
-
-    await until(it_does)
-
-
 async def test_work_from_elsewhere_is_heard_of(engine, other):
     """A worker that would look once an hour hears at once of a job that another process enqueued or put back."""
     handled = []
@@ -104,7 +94,7 @@ async def test_work_from_elsewhere_is_heard_of(engine, other):
     async with supervisor.running(
         shop(JobWorker("a", handler, engine=engine, poll=3600)), log=False
     ):
-        await listening(engine)
+        await hears(engine)
         await put(other, "enqueued")
         await until(completed, other, 1)
         await other.run(lambda db: other.enqueue_in(db, NewJob("a", {"name": "in a transaction"})))
@@ -126,7 +116,7 @@ async def test_a_listener_whose_connection_was_ended(engine, other):
     async with supervisor.running(
         shop(JobWorker("a", handler, engine=engine, poll=3600)), log=False
     ):
-        await listening(engine)
+        await hears(engine)
         before = (await engine.statistics()).listener.connects
         await ask(
             other,
@@ -135,7 +125,7 @@ async def test_a_listener_whose_connection_was_ended(engine, other):
         )
         await put(other, "x")  # nobody listens, perhaps
         await until(completed, other, 1)
-        await listening(engine)
+        await hears(engine)
         await put(other, "y")
         await until(completed, other, 2)
 

@@ -285,6 +285,27 @@ async def test_the_record_outlives_the_job(autojump_clock, engine):
     assert (first != again, acts) == (True, [0])
 
 
+async def test_word_of_work_while_a_claim_is_on_its_way(autojump_clock, engine, monkeypatch):
+    """A job that comes after the engine has looked and before its answer is here is not left until the next look."""
+    handled, real = [], engine.exchange
+
+    async def slow(*args):
+        found = await real(*args)
+        await trio.sleep(3)
+        return found
+
+    async def handler(job, ctx):
+        handled.append(trio.current_time())
+
+    monkeypatch.setattr(engine, "exchange", slow)
+    async with at_work(worker(handler, engine, poll=3600)):
+        await trio.sleep(1)
+        await put(engine, "late")
+        await trio.sleep(100)
+
+    assert handled == [6]
+
+
 async def test_prefetched_when_the_drain_begins(autojump_clock, engine, monkeypatch):
     """elixir-broadway/broadway_cloud_pub_sub#85, Logflare/logflare#3849: what a slow fetch brings during the stop goes back untouched."""
     runs, real = [], engine.exchange

@@ -75,7 +75,9 @@ class Listener:
         """End it."""
         if not self._ending:
             self._ending = True
-            os.write(self._tell, b"x")
+            os.close(
+                self._tell
+            )  # whoever waits for the other end hears of it, and nobody else closes this one
         # It may be at a connect, which has a time limit of its own; nothing waits for that.
         with trio.move_on_after(1.0, shield=True):
             await self._ended.wait()
@@ -98,7 +100,6 @@ class Listener:
             failures = 1 if time.monotonic() - began > _PROBE_EVERY else failures + 1
             self._rest(_AGAIN.delay(failures, self._random))
         os.close(self._told)
-        os.close(self._tell)
         self._in_trio(self._ended.set)
 
     def _rest(self, seconds: float) -> None:
@@ -123,10 +124,10 @@ class Listener:
                 if payload == self._origin + _PROBE:
                     probed, probe_at = False, time.monotonic() + _PROBE_EVERY
                     if not self._listening:
+                        # Whatever came between their last look and this moment was not told to anybody.
+                        self._in_trio(self._ring, None)
                         self._listening, self._problem = True, ""
                         self._connects += 1
-                        if self._connects > 1:  # the first time they have only just looked
-                            self._in_trio(self._ring, None)
                 elif not payload.startswith(self._origin):
                     self._heard += 1
                     self._in_trio(self._ring, payload.partition(":")[2])
