@@ -73,8 +73,8 @@ class Listener:
     async def aclose(self) -> None:
         """End it."""
         if not self._ending:
+            os.write(self._tell, b"x")  # first: a thread that sees that it is to end closes this
             self._ending = True
-            os.write(self._tell, b"x")
         # It may be at a connect, which has a time limit of its own; nothing waits for that.
         with trio.move_on_after(1.0, shield=True):
             await self._ended.wait()
