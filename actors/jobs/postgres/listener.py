@@ -75,9 +75,8 @@ class Listener:
         """End it."""
         if not self._ending:
             self._ending = True
-            os.close(
-                self._tell
-            )  # whoever waits for the other end hears of it, and nobody else closes this one
+            # Whoever waits at the other end hears of it; that one is the thread's to close, this one is ours.
+            os.close(self._tell)
         # It may be at a connect, which has a time limit of its own; nothing waits for that.
         with trio.move_on_after(1.0, shield=True):
             await self._ended.wait()

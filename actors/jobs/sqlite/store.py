@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Any, Final
 
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
@@ -87,15 +88,23 @@ def exchange(
     refused = _settle_all(db, now, settlements)
     if claim is None:
         return Exchange(refused=refused)
-    jobs, poisoned = _claim(db, now, name, claim)
-    return Exchange(
-        jobs=tuple(jobs),
-        refused=refused,
-        poisoned=tuple(poisoned),
-        next_in=_next_in(db, now, claim.type),
-    )
+    due, lapse = db.execute(_SOONEST, (claim.type, claim.type)).fetchone()
+    soonest = min((time for time in (due, lapse) if time is not None), default=inf)
+    late = soonest <= now
+    jobs, poisoned = _claim(db, now, name, claim, late=late)
+    if late:
+        next_in = _next_in(db, now, claim.type)
+    else:
+        soonest = min(soonest, now + claim.lease) if jobs else soonest
+        next_in = soonest - now if soonest < inf else None
+    return Exchange(jobs=tuple(jobs), refused=refused, poisoned=tuple(poisoned), next_in=next_in)
 
 
+_SOONEST: Final = (
+    "SELECT (SELECT min(due_at) FROM jobs WHERE type = ? AND state = 'scheduled'),"
+    " (SELECT min(lease_until) FROM jobs WHERE type = ? AND state = 'active')"
+)
+"""When a job falls due and when a lease ends. Mostly that is later, and then there are only ready ones to look at."""
 _HELD: Final = "id = ? AND claims = ? AND state = 'active'"
 
 
@@ -185,17 +194,18 @@ _COLUMNS: Final = (
 
 
 def _claim(
-    db: sqlite3.Connection, now: float, name: str, claim: Claim
+    db: sqlite3.Connection, now: float, name: str, claim: Claim, *, late: bool
 ) -> tuple[list[Job], list[PoisonJob]]:
-    db.execute(
-        "UPDATE jobs SET state = 'ready' WHERE type = ? AND state = 'scheduled' AND due_at <= ?",
-        (claim.type, now),
-    )
+    if late:
+        db.execute(
+            "UPDATE jobs SET state = 'ready' WHERE type = ? AND state = 'scheduled' AND due_at <= ?",
+            (claim.type, now),
+        )
     most = _allowed(db, now, claim)
     jobs: list[Job] = []
     poisoned: list[PoisonJob] = []
     while (wanted := most - len(jobs)) > 0:
-        rows = _candidates(db, now, claim, wanted)
+        rows = _candidates(db, now, claim, wanted, late=late)
         handed_out: list[tuple[object, ...]] = []
         for row in rows:
             (number, _, _, worker, _, _, _, deliveries, *_) = row
@@ -238,7 +248,9 @@ def _allowed(db: sqlite3.Connection, now: float, claim: Claim) -> int:
     return min(claim.most, max(0, int(row["most"] - active)))
 
 
-def _candidates(db: sqlite3.Connection, now: float, claim: Claim, most: int) -> list[sqlite3.Row]:
+def _candidates(
+    db: sqlite3.Connection, now: float, claim: Claim, most: int, *, late: bool
+) -> list[sqlite3.Row]:
     columns, values = _COLUMNS, list[object]()
     if claim.fetch is None:
         columns += ", variables"
@@ -252,6 +264,8 @@ def _candidates(db: sqlite3.Connection, now: float, claim: Claim, most: int) -> 
         f"SELECT {columns} FROM jobs WHERE type = ? AND state = 'ready' {_ORDER}",
         (*values, claim.type, most),
     ).fetchall()
+    if not late:
+        return ready
     lapsed = db.execute(
         f"SELECT {columns} FROM jobs WHERE type = ? AND state = 'active' AND lease_until <= ? {_ORDER}",
         (*values, claim.type, now, most),

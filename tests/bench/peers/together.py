@@ -188,7 +188,7 @@ def environment(peer: Peer) -> Path:
         Failure: it could not be made.
     """
     interpreter, minor = interpreter_for(peer)
-    folder = ROOT / ".nox" / "bench-peers" / minor / peer.packages[0].partition("[")[0]
+    folder = ROOT / ".nox" / "bench-peers" / minor / name_of(peer)
     python, complete = folder / "bin" / "python", folder / "complete"
     if not complete.exists():
         for command in (
@@ -227,8 +227,7 @@ def _of_pyenv(minor: str) -> list[str]:
 
 
 def version_of(peer: Peer) -> str:
-    name = peer.packages[0].partition("[")[0]
-    code = f"from importlib.metadata import version; print(version({name!r}))"
+    code = f"from importlib.metadata import version; print(version({name_of(peer)!r}))"
     done = subprocess.run(
         [str(environment(peer)), "-c", code], capture_output=True, text=True, check=True
     )
@@ -247,12 +246,17 @@ def _tables(measured: Measured) -> list[str]:
 
 def named(peer: Peer) -> str:
     """A peer with its version."""
-    return f"{peer.packages[0].partition('[')[0]} {version_of(peer)}"
+    return f"{name_of(peer)} {version_of(peer)}"
+
+
+def name_of(peer: Peer) -> str:
+    """What its package is called, without extras."""
+    return peer.packages[0].partition("[")[0]
 
 
 def notes(measured: Measured) -> str:
     """How the peers differ, and why some are missing."""
-    lines = [f"* {peer.packages[0]}: {peer.note}." for peer in measured.present if peer.note]
+    lines = [f"* {name_of(peer)}: {peer.note}." for peer in measured.present if peer.note]
     lines += [f"* {name}: {why}." for name, why in measured.absent.items()]
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from tests.bench.peers.together import Measured, Peer, environment, named, notes
+from tests.bench.peers.together import Measured, Peer, environment, name_of, named, notes
 from tests.bench.plan import Kind, Row
 from tests.bench.plan_jobs import JOBS
 from tests.bench.report import comparisons, spread_of, table
@@ -70,7 +70,7 @@ PEERS: Final = (
         "pgqueuer",
         ("pgqueuer", "asyncpg", "psycopg[binary]"),
         ("work", "one", "many"),
-        "asyncio, over asyncpg, in batches of 32; a finished job leaves the table",
+        "asyncio, over asyncpg, in batches of 32; a finished job goes to a table of its own",
     ),
     Peer(
         "procrastinate",
@@ -82,7 +82,7 @@ PEERS: Final = (
         "oban",
         ("oban", "psycopg[binary]"),
         ("work", "one", "many"),
-        "asyncio; a statement for each job that is finished, within one transaction",
+        "asyncio, on Python 3.12 as it needs that; a statement for each job that is finished, in a transaction",
         python=(3, 12),
     ),
     Peer(
@@ -193,6 +193,6 @@ def _rows(measured: Measured) -> Iterator[Row]:
         for peer in measured.present:
             if peer.module in contest.modules:
                 ours, other = contest.ours["work"], f"work{contest.suffix} {peer.module}"
-                where = f"{contest.title}, beside {peer.packages[0].partition('[')[0]}"
+                where = f"{contest.title}, beside {name_of(peer)}"
                 yield Row(f"{where}, in a second", f"{ours}:rate", f"{other}:rate", Kind.PACE, GOAL)
                 yield Row(f"{where}, for a second of CPU", ours, other, Kind.RATE, GOAL)
