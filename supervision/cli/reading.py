@@ -217,8 +217,21 @@ def jobs(args: argparse.Namespace) -> int:
 
 
 def job(args: argparse.Namespace) -> int:
-    """Show one job by its key."""
-    return _listed(client(args), args, "/api/jobs", "jobs", key=args.key)
+    """Show one job by its key: how it is, and what it failed with; what is in it only if the tree shows that."""
+    tree = client(args)
+    answer = tree.get("/api/jobs", key=args.key, engine=args.engine)
+    if args.json:
+        put(json.dumps(answer))
+        return DONE
+    for nth, found in enumerate(answer["jobs"]):
+        if nth:
+            put("")
+        fields = [
+            (key, _short(key, value)) for key, value in found.items() if value not in (None, "")
+        ]
+        for line in columns(("FIELD", "VALUE"), fields)[1:]:
+            put(line)
+    return DONE
 
 
 def poison(args: argparse.Namespace) -> int:

@@ -15,7 +15,6 @@ import trio
 
 from actors.errors import NoSuchActor
 from actors.events import plain
-from actors.jobs.errors import NoSuchJob
 from supervision import report
 from supervision.errors import SupervisionError
 from supervision.events import LoopStuck
@@ -31,6 +30,7 @@ from supervision.observer.frame import Sight, guards_of
 from supervision.observer.hands import Hands
 from supervision.observer.hub import Hub
 from supervision.observer.messages import JSON, Request, Response, Trouble, as_json
+from supervision.observer.onejob import holders
 from supervision.observer.pieces import Look, one_line
 from supervision.observer.pulse import Pulse, Still
 from supervision.observer.queues import Queues
@@ -279,15 +279,16 @@ class Site:
 
     async def _jobs(self, request: Request) -> Response:
         key = _needed(request, "key")
-        for engine in self.queues.engines():
-            try:
-                job = await _in_time(engine.find(key))
-            except NoSuchJob:
-                continue
+        wanted = request.query.get("engine") or ""
+        engines = [each for each in self.queues.engines() if wanted in ("", each.name)]
+        shown: list[dict[str, Any]] = []
+        for engine, job in await _in_time(holders(engines, key)):
             line = cast("dict[str, Any]", plain(job))
             hidden = {name: line.pop(name) for name in ("variables", "result")}
-            return as_json({"jobs": [{"engine": engine.name, **line, **self._contents(**hidden)}]})
-        raise Trouble("not_found", f"no engine of this tree has a job {key[:100]!r}")
+            shown.append({"engine": engine.name, **line, **self._contents(**hidden)})
+        if not shown:
+            raise Trouble("not_found", f"no engine of this tree has a job {key[:100]!r}")
+        return as_json({"jobs": shown})
 
     def _contents(self, **fields: object) -> dict[str, object]:
         return fields if self.options.show_messages else {}
@@ -344,8 +345,6 @@ async def _in_time(waiting: Awaitable[T]) -> T:
     try:
         with trio.fail_after(ENGINE_PATIENCE):
             return await waiting
-    except NoSuchJob:
-        raise
     except Exception as error:
         raise Trouble(
             "unavailable", f"the engine of jobs does not answer: {one_line(error)}"
