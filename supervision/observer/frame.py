@@ -12,7 +12,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from math import inf
 from typing import Any, Final
 
 import trio
@@ -26,6 +25,7 @@ from supervision.child import Replica
 from supervision.events import Failed
 from supervision.health import health
 from supervision.member import Member
+from supervision.observer import guards
 from supervision.observer.messages import encode
 from supervision.observer.pieces import (
     COLUMNS,
@@ -39,7 +39,7 @@ from supervision.observer.recent import Recent
 from supervision.states import State
 from supervision.tree import Tree
 
-__all__ = ["Frame", "Sight", "guards_of", "health_of", "mode"]
+__all__ = ["Frame", "Sight", "health_of", "mode"]
 
 SLICE: Final = 200
 """Rows built between two checkpoints."""
@@ -181,7 +181,7 @@ class Sight:
             "columns": COLUMNS,
         }
         queues = self._queues()
-        breakers, bulkheads = guards_of(tree)
+        breakers, bulkheads = guards.described(tree.office)
         looks = [*self._alarms(), *draft.looks, *_looks_of(breakers, queues)]
         looks.sort(key=lambda look: WORST_FIRST.index(look["kind"]))
         tail = {
@@ -246,43 +246,6 @@ def health_of(tree: Tree) -> dict[str, Any]:
         "ready": {"ok": now.ready, "why": [] if now.ready else why + waiting},
         "started": {"ok": now.started, "why": [] if now.started else waiting},
     }
-
-
-def guards_of(tree: Tree) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The breakers and bulkheads of the dependencies that the tree has called."""
-    from actors.resilience.dependency import Guards
-
-    breakers: list[dict[str, Any]] = []
-    bulkheads: list[dict[str, Any]] = []
-    for (kind, name), guards in tuple(tree.office.shared.items()):
-        if kind != "dependency" or not isinstance(guards, Guards):
-            continue
-        if guards.breaker is not None:
-            seen = guards.breaker.statistics()
-            after = seen.retry_after
-            breakers.append(
-                {
-                    "name": name,
-                    "state": str(seen.state),
-                    "retry_after": round(after, 1) if 0 < after < inf else None,
-                    "calls": seen.counts.calls,
-                    "failures": seen.counts.failures,
-                    "rejected": seen.rejected,
-                }
-            )
-        if guards.bulkhead is not None:
-            places = guards.bulkhead.statistics()
-            bulkheads.append(
-                {
-                    "name": name,
-                    "limit": places.limit,
-                    "busy": places.running,
-                    "waiting": places.waiting,
-                    "max_waiting": guards.owner.max_waiting,
-                    "rejected": places.rejected,
-                }
-            )
-    return breakers, bulkheads
 
 
 def _looks_of(breakers: list[dict[str, Any]], queues: list[dict[str, Any]]) -> Iterator[Look]:

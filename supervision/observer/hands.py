@@ -17,7 +17,7 @@ from actors.jobs.engine import Engine
 from supervision import report
 from supervision.child import Replica
 from supervision.events import Asked
-from supervision.observer import onejob
+from supervision.observer import guards, onejob
 from supervision.observer.messages import Trouble
 from supervision.observer.pieces import one_line
 from supervision.observer.queues import Queues
@@ -100,8 +100,7 @@ class Hands:
         return seen
 
     def _breakers(self, pattern: str) -> list[str]:
-        guards = self._pool.dependencies()
-        known = [name for name, each in guards.items() if each.breaker is not None]
+        known = list(dict.fromkeys(each.name for each in guards.breakers(self._tree.office)))
         found = which(pattern, known)
         if not found:
             raise Trouble(
@@ -183,13 +182,7 @@ class Hands:
 
     async def _breaker(self, command: Command, name: str, who: str) -> str:
         await trio.lowlevel.checkpoint()
-        breaker = self._pool.dependencies()[name].breaker
-        assert breaker is not None
-        if command.verb == "breaker_close":
-            breaker.close(f"closed by {who}")
-            return "is closed"
-        breaker.open(command.n, f"opened by {who}")
-        return "is open"
+        return guards.by_hand(self._tree.office, name, command.verb, command.n, f"by {who}")
 
     async def _queue(self, command: Command, job_type: str) -> str:
         for engine in self._engines(command):

@@ -21,12 +21,12 @@ from supervision.events import LoopStuck
 from supervision.health import health
 from supervision.member import Member
 from supervision.metrics import TreeMeter
-from supervision.observer import probes
+from supervision.observer import guards, probes
 from supervision.observer.access import Level, is_probe, level, strange
 from supervision.observer.detail import detail, told, wall
 from supervision.observer.exposition import TYPE, exposition
 from supervision.observer.files import file_at
-from supervision.observer.frame import Sight, guards_of
+from supervision.observer.frame import Sight
 from supervision.observer.hands import Hands
 from supervision.observer.hub import Hub
 from supervision.observer.messages import JSON, Request, Response, Trouble, as_json
@@ -209,7 +209,7 @@ class Site:
             for member in report.walk(self.tree.root)
             if verbose or member.path in bad
         ]
-        states = {each["name"]: each["state"] for each in guards_of(self.tree)[0]}
+        states = {each.name: each.state.name.lower() for each in guards.breakers(self.tree.office)}
         breakers = [(name, states.get(name, "closed")) for name in self.options.required]
         checks = probes.readyz(now, members, stopping=self.tree.final, breakers=breakers)
         return probes.answer(checks, verbose=verbose)
