@@ -154,17 +154,24 @@ class Sight:
         (self._busy if busy is None else busy)[member.path] = (mark, since)
         return round(now - since, 1)
 
+    def identity(self, now: float | None = None) -> dict[str, Any]:
+        """Which tree this is, and when: after a restart the process is another, or its uptime is less than it was."""
+        now = self.tree.now() if now is None else now
+        return {
+            "tree": self.tree.root.name,
+            "pid": os.getpid(),
+            "uptime": round(now - self.tree.started_at, 1),
+            "time": round(now, 3),
+            "wall": round(datetime.now(UTC).timestamp(), 3),
+        }
+
     def _text(self, draft: _Draft, rows: str) -> str:
         tree = self.tree
         head = {
             "v": 1,
-            "tree": tree.root.name,
-            "pid": os.getpid(),
+            **self.identity(draft.now),
             "host": socket.gethostname(),
             "seq": self.seq,
-            "uptime": round(draft.now - tree.started_at, 1),
-            "time": round(draft.now, 3),
-            "wall": round(datetime.now(UTC).timestamp(), 3),
             "every": round(self.every, 2),
             "actions": self.actions,
             "mode": mode(tree),

@@ -234,7 +234,7 @@ class Site:
         after = _whole(request, "after", 0, most=10**15)
         most = _whole(request, "most", 100, most=MOST_EVENTS)
         events, missed = self.recent.after(after, most)
-        return as_json({"events": events, "missed": missed})
+        return as_json({"events": events, "missed": missed, **self.sight.identity()})
 
     async def _detail(self, request: Request) -> Response:
         member = self._members(_needed(request, "path"))[0]
