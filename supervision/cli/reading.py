@@ -253,12 +253,15 @@ def letters(args: argparse.Namespace) -> int:
     return _listed(client(args), args, "/api/letters", "letters", most=args.most)
 
 
+_NONE: Final = {"poison": "no job is set aside", "letters": "there are no dead letters"}
+
+
 def _listed(tree: Client, args: argparse.Namespace, where: str, name: str, **query: object) -> int:
     answer = tree.get(where, **query)
     if args.json:
         put(json.dumps(answer))
         return DONE
-    return _print(answer[name], args, f"there are no {name}")
+    return _print(answer[name], args, _NONE[name])
 
 
 def _print(found: Sequence[Mapping[str, Any]], args: argparse.Namespace, nothing: str) -> int:
@@ -277,4 +280,6 @@ def _print(found: Sequence[Mapping[str, Any]], args: argparse.Namespace, nothing
 def _short(key: str, value: Any) -> object:
     if key == "when" and isinstance(value, (int, float)):
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+    if isinstance(value, float):
+        return f"{value:.1f}"
     return json.dumps(value) if isinstance(value, (dict, list)) else value

@@ -266,7 +266,9 @@ def _looks_of(breakers: list[dict[str, Any]], queues: list[dict[str, Any]]) -> I
         if queue.get("error"):
             yield _look("queue", queue["engine"], str(queue["error"]), [])
         elif queue["incident"]:
-            text = f"{queue['incident']} jobs of type {queue['type']} need a person"
+            n, kind = queue["incident"], queue["type"]
+            jobs = f"1 job of type {kind} needs" if n == 1 else f"{n} jobs of type {kind} need"
+            text = f"{jobs} a person"
             yield _look("queue", queue["type"], text, [])
 
 
