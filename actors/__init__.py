@@ -25,6 +25,7 @@ from actors.errors import (
     MailboxFull,
     NameTaken,
     NoSuchActor,
+    PoisonMessage,
     SendError,
     WouldWaitForItself,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "NameTaken",
     "NoSuchActor",
     "Overflow",
+    "PoisonMessage",
     "Ref",
     "Registry",
     "RegistryStatistics",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import attrs
 
@@ -35,6 +36,8 @@ class Office:
         factory=lambda: dict[tuple[str, str], object]()
     )
     """What all runs of the tree share, by kind and name: breakers, bulkheads, retry budgets."""
+    guards: WeakSet[object] = attrs.field(factory=lambda: WeakSet[object]())
+    """Breakers and bulkheads of no dependency that have said something here: a change, a refusal, a wait."""
     counts: dict[tuple[str, ...], int] = attrs.field(factory=lambda: dict[tuple[str, ...], int]())
     """Counters, by metric name and label values."""
     levels: dict[tuple[str, ...], int] = attrs.field(factory=lambda: dict[tuple[str, ...], int]())

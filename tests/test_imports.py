@@ -52,3 +52,14 @@ def test_what_not_everybody_needs_is_loaded_on_use(loaded: set[str], name: str) 
 def test_the_two_packages_are_loaded(loaded: set[str]) -> None:
     """The look at a fresh interpreter sees what it is meant to see."""
     assert {"actors", "supervision", "trio"} <= loaded
+
+
+def test_what_a_handler_raises_is_at_the_door() -> None:
+    """Every exception that a job's handler speaks with comes from `actors.jobs`, and that for messages from `actors`, too."""
+    import actors
+    from actors import errors, jobs
+
+    for name in ("BpmnError", "FailWithRetry", "IncidentError", "PoisonMessage"):
+        assert name in jobs.__all__
+        assert getattr(jobs, name) is getattr(errors, name)
+    assert actors.PoisonMessage is errors.PoisonMessage

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from actors.errors import BpmnError, FailWithRetry, IncidentError
+    from actors.errors import BpmnError, FailWithRetry, IncidentError, PoisonMessage
     from actors.jobs.database import DatabaseEngine
     from actors.jobs.engine import (
         Claim,
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from actors.jobs.worker import JobWorker, JobWorkerStatistics, job_worker
 
 _HOMES: Final = {
-    "actors.errors": ("BpmnError", "FailWithRetry", "IncidentError"),
+    "actors.errors": ("BpmnError", "FailWithRetry", "IncidentError", "PoisonMessage"),
     "actors.jobs.errors": (
         "AmbiguousAttempt",
         "EngineUnreachable",
@@ -211,6 +211,7 @@ __all__ = [
     "Outcome",
     "Periodic",
     "PoisonJob",
+    "PoisonMessage",
     "Poisoned",
     "PoolStatistics",
     "PostgresEngine",

@@ -226,6 +226,14 @@ class Engine(ABC):
             NoSuchJob: there is no incident of this job.
         """
 
+    async def run_now(self, key: str) -> None:
+        """Let a scheduled job run at once instead of when it is due.
+
+        Raises:
+            NoSuchJob: there is no scheduled job of this key.
+        """
+        raise NotSupported(self.name, "running a scheduled job early")
+
     @abstractmethod
     async def poison(
         self, job_type: str | None = None, *, most: int = 100

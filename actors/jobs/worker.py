@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from actors.context import Context
+from actors.errors import shown
 from actors.jobs.engine import Engine
 from actors.jobs.job import LONGEST_WAIT, Job
 from actors.jobs.shift import Shift
@@ -116,7 +117,7 @@ class JobWorkerStatistics(Record):
 
 
 @checked()
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class JobWorker:
     """Works on jobs of one type: `Worker("charges", JobWorker("charge", charge, engine=engine))`.
 
@@ -187,6 +188,10 @@ class JobWorker:
                 " otherwise some places are never used",
                 option="max_jobs_activated",
             )
+
+    def __repr__(self) -> str:
+        name = getattr(self.handler, "__qualname__", None) or shown(self.handler)
+        return f"JobWorker({self.type!r}, {name})"
 
     @property
     def held(self) -> int:

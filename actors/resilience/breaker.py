@@ -42,6 +42,7 @@ from actors.resilience.signals import (
     BreakerChanged,
     CallRejected,
     current_worker,
+    noticed,
     report,
     set_level,
 )
@@ -202,6 +203,7 @@ class CircuitBreaker(Guard["_Ticket"]):
             raise AssertionError(f"breaker {self.name}: no way from {old.name} to {new.name}")
         self._begin(new, why)
         if old is not new:
+            noticed(self, self.home)
             set_level("wf_worker_circuit_breaker_state", self.name, int(new), home=self.home)
             report(
                 BreakerChanged,
@@ -327,6 +329,7 @@ class CircuitBreaker(Guard["_Ticket"]):
 
     def _refusal(self, now: float) -> BreakerOpen:
         self.rejected += 1
+        noticed(self, self.home)
         wait = self._retry_after(now)
         report(
             CallRejected,

@@ -20,7 +20,7 @@ from actors.errors import BulkheadFull
 from actors.options import OptionError, count, more_seconds
 from actors.records import Record, record
 from actors.resilience.guard import Guard
-from actors.resilience.signals import CallRejected, current_worker, report
+from actors.resilience.signals import CallRejected, current_worker, noticed, report
 
 __all__ = ["Bulkhead", "BulkheadStatistics", "Taking"]
 
@@ -141,6 +141,7 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
             raise RuntimeError(
                 f"this task holds a place of bulkhead {self.name} and would wait for itself to give it back"
             )
+        noticed(self, self.home)
         began = trio.current_time()
         with trio.move_on_at(min(until, began + self.max_wait)) as scope:
             self._line[task] = places
@@ -198,6 +199,7 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
 
     def _refusal(self, waited: float | None, places: int = 1) -> BulkheadFull:
         self._rejected += 1
+        noticed(self, self.home)
         wait = self.max_wait if 0 < self.max_wait < inf else 1.0
         reason = "bulkhead_full" if waited is None else "bulkhead_wait"
         report(

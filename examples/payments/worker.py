@@ -19,12 +19,11 @@ from typing import Any, Final
 import attrs
 
 from actors import ActorError, Context
-from actors.jobs import BpmnError, IncidentError, Job
+from actors.jobs import BpmnError, IncidentError, Job, PoisonMessage
 from actors.resilience import (
     Backoff,
     BreakerPolicy,
     Dependency,
-    PoisonMessage,
     RetryPolicy,
     degrade,
 )

@@ -21,11 +21,13 @@ from supervision.signals import say
 __all__ = [
     "VERBS",
     "act",
+    "cancel",
     "drop",
     "pause",
     "requeue",
     "reset",
     "resume",
+    "retry",
     "scale",
     "set_limit",
     "stop",
@@ -95,6 +97,25 @@ def set_limit(args: argparse.Namespace) -> int:
     return _one(client(args), args, "limit", type=args.type, n=None if args.n == "none" else int(args.n))  # fmt: skip
 
 
+def cancel(args: argparse.Namespace) -> int:
+    """End jobs that are not finished. The handler of one that runs is cancelled when its lease is renewed next."""
+    confirmed(f"{', '.join(args.keys)} will be cancelled, and not be run again.", yes=args.yes)
+    return _jobs(args, "cancel", confirm=True)
+
+
+def retry(args: argparse.Namespace) -> int:
+    """Have jobs run at once: incidents, and those that wait for their time or their next try."""
+    return _jobs(args, "retry", n=args.retries)
+
+
+def _jobs(args: argparse.Namespace, verb: str, **what: object) -> int:
+    tree = client(args)
+    told = _Told()
+    for key in args.keys:
+        told.ask(tree, verb, key=key, engine=args.engine, **what)
+    return told.end(args)
+
+
 def requeue(args: argparse.Namespace) -> int:
     """Give what was set aside another try: a job by its key, a dead letter by the path of its worker."""
     tree = client(args)
@@ -114,8 +135,8 @@ def drop(args: argparse.Namespace) -> int:
     return told.end(args)
 
 
-def _named(args: argparse.Namespace, name: str) -> dict[str, str]:
-    return {args.by: name}
+def _named(args: argparse.Namespace, name: str) -> dict[str, str | None]:
+    return {args.by: name, "engine": args.engine if args.by == "key" else None}
 
 
 def _each(tree: Client, args: argparse.Namespace, verb: str) -> int:

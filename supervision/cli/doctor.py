@@ -161,7 +161,8 @@ def _folder(environment: Mapping[str, str]) -> Check:
     if stat.S_IMODE(found.st_mode) & 0o077:
         return _bad("sockets", f"{where} can be opened by others: chmod 700 {where}")
     running = len(sockets.live(where))
-    return _good("sockets", f"{where}, {running or 'no'} running")
+    trees = "1 tree runs" if running == 1 else f"{running or 'no'} trees run"
+    return _good("sockets", f"{where}, {trees}")
 
 
 def _telemetry(environment: Mapping[str, str]) -> Check:

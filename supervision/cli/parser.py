@@ -248,7 +248,7 @@ def _verbs(subs: Any) -> None:
 
 def _lists(subs: Any) -> None:
     jobs = _add(subs, "jobs", reading.jobs)
-    _more(jobs, {"list": reading.jobs, "show": reading.job, "pause": acting.pause, "resume": acting.resume, "limit": acting.set_limit})  # fmt: skip
+    _more(jobs, {"list": reading.jobs, "show": reading.job, "retry": acting.retry, "cancel": acting.cancel, "pause": acting.pause, "resume": acting.resume, "limit": acting.set_limit})  # fmt: skip
     poison = _add(subs, "poison", reading.poison)
     _more(
         poison, {"list": reading.poison, "requeue": acting.requeue, "drop": acting.drop}, by="key"
@@ -273,20 +273,32 @@ def _more(home: Parser, below: dict[str, Command], by: str = "") -> None:
                 sub.add_argument("type", nargs="?", metavar="TYPE", help="only jobs of this type")
             if by:
                 flag(sub, "--most", "how many; 100 by default", 100, type=whole, metavar="N")
-        elif name == "show":
-            sub.add_argument("key", metavar="KEY", help="the key of a job")
+        elif name in _OF_ONE:
+            where, many = ("key", None) if name == "show" else ("keys", "+")
+            sub.add_argument(where, nargs=many, metavar="KEY", help=_WHAT["key"])
         elif by:
             sub.add_argument("names", nargs="+", metavar=by.upper(), help=_WHAT[by])
         else:
             sub.add_argument("type", metavar="TYPE", help="the type of jobs")
         if name == "limit":
             sub.add_argument("n", metavar="N", help="how many may run at once, or none")
-        if name == "drop":
-            switch(sub, "--yes", "do not ask", "-y")
+        _how(sub, name, by)
         _reach(sub)
         for action in sub._actions:  # pyright: ignore[reportPrivateUsage]
             if set(action.option_strings) & set(home.flags()) and action.dest != "help":
                 action.default = argparse.SUPPRESS  # what was said before the word counts too
+
+
+_OF_ONE: Final = ("show", "retry", "cancel")
+
+
+def _how(sub: Parser, name: str, by: str) -> None:
+    if name in _OF_ONE or (by == "key" and name != "list"):
+        flag(sub, "--engine", "its engine, if several have a job of this key", metavar="NAME")
+    if name == "retry":
+        flag(sub, "--retries", "how often it may fail from now on", type=whole, metavar="N")
+    if name in ("drop", "cancel"):
+        switch(sub, "--yes", "do not ask", "-y")
 
 
 _WHAT: Final = {"key": "the key of a job", "path": "the path of the worker it was for"}

@@ -17,6 +17,7 @@ from supervision.cli.client import Client, client
 from supervision.cli.frames import Row, matching, rows, state_of
 from supervision.cli.tables import age, columns, number
 from supervision.cli.words import DONE, NOT_RUNNING, UNKNOWN, Ended, colour, put
+from supervision.signals import say
 
 __all__ = [
     "PROBES",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 PROBES: Final = {"live": "/livez", "ready": "/readyz", "started": "/startupz"}
+MOST: Final = 500
+"""Events in one answer."""
 LEVELS: Final = ("debug", "info", "warning", "error")
 _STATES: Final = {
     "running": "32",
@@ -114,37 +117,44 @@ def _box(row: Row) -> str:
 def events(args: argparse.Namespace) -> int:
     """Show the last events of a running tree; with `--follow`, those that come, until it ends or you do."""
     tree = client(args)
-    after, started = -1, 0.0
+    after, last = 0, None
     least = LEVELS.index(args.level)
     while True:
         try:
-            answer = tree.get("/api/events", after=max(after, 0), most=500)
+            answer = tree.get("/api/events", after=after, most=MOST)
+            if last is not None and _another(last, answer):
+                say(f"the tree was started anew: pid {last['pid']}, now {answer['pid']}")
+                after = 0
+                answer = tree.get("/api/events", after=after, most=MOST)
         except Ended as end:
-            if after >= 0 and args.follow and end.code == UNKNOWN:
+            if last is not None and args.follow and end.code == UNKNOWN:
                 return DONE  # the tree that was followed is gone
             raise
         found: list[dict[str, Any]] = answer["events"]
-        if after < 0:
-            frame = tree.get("/api/snapshot")
-            started = frame["wall"] - frame["time"]
-            while len(answer["events"]) == 500:  # an older tree has more than one answer holds
-                answer = tree.get("/api/events", after=found[-1]["seq"], most=500)
-                found += answer["events"]
-            found_shown = _chosen(found, args.path, least)[-args.most :]
-        else:
-            if answer["missed"] and after:
-                sys.stderr.write(
-                    f"treewarden: {answer['missed']} events came too fast to be kept\n"
-                )
-            found_shown = _chosen(found, args.path, least)
-        for event in found_shown:
-            put(json.dumps(event) if args.json else _event(event, started))
+        shown = _chosen(found, args.path, least)
+        if last is None:
+            while len(answer["events"]) == MOST:  # an older tree has more than one answer holds
+                answer = tree.get("/api/events", after=answer["events"][-1]["seq"], most=MOST)
+                found = answer["events"] or found
+                shown += _chosen(answer["events"], args.path, least)
+            shown = shown[-args.most :]
+        elif answer["missed"] and after:
+            say(f"{answer['missed']} events came too fast to be kept")
+        # Events are timed by the clock of the tree's own Trio run.
+        began = answer["wall"] - answer["time"]
+        for event in shown:
+            put(json.dumps(event) if args.json else _event(event, began))
         sys.stdout.flush()
-        after = found[-1]["seq"] if found else max(after, 0)
+        after, last = found[-1]["seq"] if found else after, answer
         if not args.follow:
             return DONE
-        if len(found) < 500:
+        if len(found) < MOST:
             time.sleep(args.every)
+
+
+def _another(last: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
+    """Whether another run of the tree answers than last time; in a container each may have the same number."""
+    return bool(answer["pid"] != last["pid"] or answer["uptime"] < last["uptime"])
 
 
 def _chosen(found: Iterable[dict[str, Any]], path: str | None, least: int) -> list[dict[str, Any]]:
@@ -161,9 +171,8 @@ def _chosen(found: Iterable[dict[str, Any]], path: str | None, least: int) -> li
     return [event for event in found if wanted(event)]
 
 
-def _event(event: Mapping[str, Any], started: float) -> str:
-    # Events are timed by Trio's clock; `started` is when that began.
-    clock = time.strftime("%H:%M:%S", time.localtime(started + event["time"]))
+def _event(event: Mapping[str, Any], began: float) -> str:
+    clock = time.strftime("%H:%M:%S", time.localtime(began + event["time"]))
     return f"{clock}  {event['level']:<7}  {event['text']}"
 
 
@@ -217,8 +226,21 @@ def jobs(args: argparse.Namespace) -> int:
 
 
 def job(args: argparse.Namespace) -> int:
-    """Show one job by its key."""
-    return _listed(client(args), args, "/api/jobs", "jobs", key=args.key)
+    """Show one job by its key: how it is, and what it failed with; what is in it only if the tree shows that."""
+    tree = client(args)
+    answer = tree.get("/api/jobs", key=args.key, engine=args.engine)
+    if args.json:
+        put(json.dumps(answer))
+        return DONE
+    for nth, found in enumerate(answer["jobs"]):
+        if nth:
+            put("")
+        fields = [
+            (key, _short(key, value)) for key, value in found.items() if value not in (None, "")
+        ]
+        for line in columns(("FIELD", "VALUE"), fields)[1:]:
+            put(line)
+    return DONE
 
 
 def poison(args: argparse.Namespace) -> int:
@@ -231,12 +253,15 @@ def letters(args: argparse.Namespace) -> int:
     return _listed(client(args), args, "/api/letters", "letters", most=args.most)
 
 
+_NONE: Final = {"poison": "no job is set aside", "letters": "there are no dead letters"}
+
+
 def _listed(tree: Client, args: argparse.Namespace, where: str, name: str, **query: object) -> int:
     answer = tree.get(where, **query)
     if args.json:
         put(json.dumps(answer))
         return DONE
-    return _print(answer[name], args, f"there are no {name}")
+    return _print(answer[name], args, _NONE[name])
 
 
 def _print(found: Sequence[Mapping[str, Any]], args: argparse.Namespace, nothing: str) -> int:
@@ -255,4 +280,6 @@ def _print(found: Sequence[Mapping[str, Any]], args: argparse.Namespace, nothing
 def _short(key: str, value: Any) -> object:
     if key == "when" and isinstance(value, (int, float)):
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+    if isinstance(value, float):
+        return f"{value:.1f}"
     return json.dumps(value) if isinstance(value, (dict, list)) else value

@@ -12,7 +12,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from math import inf
 from typing import Any, Final
 
 import trio
@@ -26,6 +25,7 @@ from supervision.child import Replica
 from supervision.events import Failed
 from supervision.health import health
 from supervision.member import Member
+from supervision.observer import guards
 from supervision.observer.messages import encode
 from supervision.observer.pieces import (
     COLUMNS,
@@ -39,7 +39,7 @@ from supervision.observer.recent import Recent
 from supervision.states import State
 from supervision.tree import Tree
 
-__all__ = ["Frame", "Sight", "guards_of", "health_of", "mode"]
+__all__ = ["Frame", "Sight", "health_of", "mode"]
 
 SLICE: Final = 200
 """Rows built between two checkpoints."""
@@ -154,17 +154,24 @@ class Sight:
         (self._busy if busy is None else busy)[member.path] = (mark, since)
         return round(now - since, 1)
 
+    def identity(self, now: float | None = None) -> dict[str, Any]:
+        """Which tree this is, and when: after a restart the process is another, or its uptime is less than it was."""
+        now = self.tree.now() if now is None else now
+        return {
+            "tree": self.tree.root.name,
+            "pid": os.getpid(),
+            "uptime": round(now - self.tree.started_at, 1),
+            "time": round(now, 3),
+            "wall": round(datetime.now(UTC).timestamp(), 3),
+        }
+
     def _text(self, draft: _Draft, rows: str) -> str:
         tree = self.tree
         head = {
             "v": 1,
-            "tree": tree.root.name,
-            "pid": os.getpid(),
+            **self.identity(draft.now),
             "host": socket.gethostname(),
             "seq": self.seq,
-            "uptime": round(draft.now - tree.started_at, 1),
-            "time": round(draft.now, 3),
-            "wall": round(datetime.now(UTC).timestamp(), 3),
             "every": round(self.every, 2),
             "actions": self.actions,
             "mode": mode(tree),
@@ -181,7 +188,7 @@ class Sight:
             "columns": COLUMNS,
         }
         queues = self._queues()
-        breakers, bulkheads = guards_of(tree)
+        breakers, bulkheads = guards.described(tree.office)
         looks = [*self._alarms(), *draft.looks, *_looks_of(breakers, queues)]
         looks.sort(key=lambda look: WORST_FIRST.index(look["kind"]))
         tail = {
@@ -248,43 +255,6 @@ def health_of(tree: Tree) -> dict[str, Any]:
     }
 
 
-def guards_of(tree: Tree) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The breakers and bulkheads of the dependencies that the tree has called."""
-    from actors.resilience.dependency import Guards
-
-    breakers: list[dict[str, Any]] = []
-    bulkheads: list[dict[str, Any]] = []
-    for (kind, name), guards in tuple(tree.office.shared.items()):
-        if kind != "dependency" or not isinstance(guards, Guards):
-            continue
-        if guards.breaker is not None:
-            seen = guards.breaker.statistics()
-            after = seen.retry_after
-            breakers.append(
-                {
-                    "name": name,
-                    "state": str(seen.state),
-                    "retry_after": round(after, 1) if 0 < after < inf else None,
-                    "calls": seen.counts.calls,
-                    "failures": seen.counts.failures,
-                    "rejected": seen.rejected,
-                }
-            )
-        if guards.bulkhead is not None:
-            places = guards.bulkhead.statistics()
-            bulkheads.append(
-                {
-                    "name": name,
-                    "limit": places.limit,
-                    "busy": places.running,
-                    "waiting": places.waiting,
-                    "max_waiting": guards.owner.max_waiting,
-                    "rejected": places.rejected,
-                }
-            )
-    return breakers, bulkheads
-
-
 def _looks_of(breakers: list[dict[str, Any]], queues: list[dict[str, Any]]) -> Iterator[Look]:
     for breaker in breakers:
         if breaker["state"] == "open":
@@ -296,7 +266,9 @@ def _looks_of(breakers: list[dict[str, Any]], queues: list[dict[str, Any]]) -> I
         if queue.get("error"):
             yield _look("queue", queue["engine"], str(queue["error"]), [])
         elif queue["incident"]:
-            text = f"{queue['incident']} jobs of type {queue['type']} need a person"
+            n, kind = queue["incident"], queue["type"]
+            jobs = f"1 job of type {kind} needs" if n == 1 else f"{n} jobs of type {kind} need"
+            text = f"{jobs} a person"
             yield _look("queue", queue["type"], text, [])
 
 

@@ -14,10 +14,10 @@ import trio
 from actors.deadletters import DeadLetter
 from actors.errors import NoSuchActor
 from actors.jobs.engine import Engine
-from actors.jobs.errors import NoSuchJob
 from supervision import report
 from supervision.child import Replica
 from supervision.events import Asked
+from supervision.observer import guards, onejob
 from supervision.observer.messages import Trouble
 from supervision.observer.pieces import one_line
 from supervision.observer.queues import Queues
@@ -64,7 +64,7 @@ class Hands:
         if about is About.QUEUE:
             self._engines(command)
             return [command.type]
-        if about is About.LETTER and command.key:
+        if about in (About.JOB, About.LETTER) and command.key:
             self._engines(command)
             return [command.key]
         if about is About.BREAKER:
@@ -100,8 +100,7 @@ class Hands:
         return seen
 
     def _breakers(self, pattern: str) -> list[str]:
-        guards = self._pool.dependencies()
-        known = [name for name, each in guards.items() if each.breaker is not None]
+        known = list(dict.fromkeys(each.name for each in guards.breakers(self._tree.office)))
         found = which(pattern, known)
         if not found:
             raise Trouble(
@@ -137,8 +136,10 @@ class Hands:
                     return await self._child(command, target)
                 case About.BREAKER:
                     return await self._breaker(command, target, who)
-                case About.QUEUE | About.LETTER as about:
-                    deed = self._queue if about is About.QUEUE else self._letter
+                case About.QUEUE | About.JOB | About.LETTER as about:
+                    if about is About.LETTER and not command.key:
+                        return await self._dead_letters(command, target)
+                    deed = self._queue if about is About.QUEUE else self._job
                     try:
                         return await deed(command, target)
                     finally:
@@ -181,13 +182,7 @@ class Hands:
 
     async def _breaker(self, command: Command, name: str, who: str) -> str:
         await trio.lowlevel.checkpoint()
-        breaker = self._pool.dependencies()[name].breaker
-        assert breaker is not None
-        if command.verb == "breaker_close":
-            breaker.close(f"closed by {who}")
-            return "is closed"
-        breaker.open(command.n, f"opened by {who}")
-        return "is open"
+        return guards.by_hand(self._tree.office, name, command.verb, command.n, f"by {who}")
 
     async def _queue(self, command: Command, job_type: str) -> str:
         for engine in self._engines(command):
@@ -201,22 +196,18 @@ class Hands:
             return "has no limit" if command.n is None else f"has a limit of {command.n}"
         return f"is {'paused' if command.verb == 'pause' else 'handed out again'}"
 
-    async def _letter(self, command: Command, target: str) -> str:
-        if not command.key:
-            return await self._dead_letters(command, target)
-        missing: NoSuchJob | None = None
-        for engine in self._engines(command):
-            try:
-                if command.verb == "requeue":
-                    await engine.requeue(target, command.n)
-                    return "will be tried again"
-                await engine.drop(target)
-            except NoSuchJob as error:
-                missing = error
-            else:
-                return "is dropped"
-        assert missing is not None
-        raise missing
+    async def _job(self, command: Command, key: str) -> str:
+        aside = command.about is About.LETTER
+        engine, job = await onejob.the_job(self._engines(command), key, incident=aside)
+        match command.verb:
+            case "retry":
+                return await onejob.retry(engine, job, command.n)
+            case "cancel":
+                return await onejob.cancel(engine, job)
+            case "requeue":
+                return await onejob.requeue(engine, job, command.n)
+            case _:
+                return await onejob.drop(engine, job)
 
     async def _dead_letters(self, command: Command, path: str) -> str:
         await trio.lowlevel.checkpoint()

@@ -15,22 +15,22 @@ import trio
 
 from actors.errors import NoSuchActor
 from actors.events import plain
-from actors.jobs.errors import NoSuchJob
 from supervision import report
 from supervision.errors import SupervisionError
 from supervision.events import LoopStuck
 from supervision.health import health
 from supervision.member import Member
 from supervision.metrics import TreeMeter
-from supervision.observer import probes
+from supervision.observer import guards, probes
 from supervision.observer.access import Level, is_probe, level, strange
 from supervision.observer.detail import detail, told, wall
 from supervision.observer.exposition import TYPE, exposition
 from supervision.observer.files import file_at
-from supervision.observer.frame import Sight, guards_of
+from supervision.observer.frame import Sight
 from supervision.observer.hands import Hands
 from supervision.observer.hub import Hub
 from supervision.observer.messages import JSON, Request, Response, Trouble, as_json
+from supervision.observer.onejob import holders
 from supervision.observer.pieces import Look, one_line
 from supervision.observer.pulse import Pulse, Still
 from supervision.observer.queues import Queues
@@ -209,7 +209,7 @@ class Site:
             for member in report.walk(self.tree.root)
             if verbose or member.path in bad
         ]
-        states = {each["name"]: each["state"] for each in guards_of(self.tree)[0]}
+        states = {each.name: each.state.name.lower() for each in guards.breakers(self.tree.office)}
         breakers = [(name, states.get(name, "closed")) for name in self.options.required]
         checks = probes.readyz(now, members, stopping=self.tree.final, breakers=breakers)
         return probes.answer(checks, verbose=verbose)
@@ -234,7 +234,7 @@ class Site:
         after = _whole(request, "after", 0, most=10**15)
         most = _whole(request, "most", 100, most=MOST_EVENTS)
         events, missed = self.recent.after(after, most)
-        return as_json({"events": events, "missed": missed})
+        return as_json({"events": events, "missed": missed, **self.sight.identity()})
 
     async def _detail(self, request: Request) -> Response:
         member = self._members(_needed(request, "path"))[0]
@@ -279,15 +279,16 @@ class Site:
 
     async def _jobs(self, request: Request) -> Response:
         key = _needed(request, "key")
-        for engine in self.queues.engines():
-            try:
-                job = await _in_time(engine.find(key))
-            except NoSuchJob:
-                continue
+        wanted = request.query.get("engine") or ""
+        engines = [each for each in self.queues.engines() if wanted in ("", each.name)]
+        shown: list[dict[str, Any]] = []
+        for engine, job in await _in_time(holders(engines, key)):
             line = cast("dict[str, Any]", plain(job))
             hidden = {name: line.pop(name) for name in ("variables", "result")}
-            return as_json({"jobs": [{"engine": engine.name, **line, **self._contents(**hidden)}]})
-        raise Trouble("not_found", f"no engine of this tree has a job {key[:100]!r}")
+            shown.append({"engine": engine.name, **line, **self._contents(**hidden)})
+        if not shown:
+            raise Trouble("not_found", f"no engine of this tree has a job {key[:100]!r}")
+        return as_json({"jobs": shown})
 
     def _contents(self, **fields: object) -> dict[str, object]:
         return fields if self.options.show_messages else {}
@@ -344,8 +345,6 @@ async def _in_time(waiting: Awaitable[T]) -> T:
     try:
         with trio.fail_after(ENGINE_PATIENCE):
             return await waiting
-    except NoSuchJob:
-        raise
     except Exception as error:
         raise Trouble(
             "unavailable", f"the engine of jobs does not answer: {one_line(error)}"

@@ -30,6 +30,8 @@ class About(StrEnum):
     """A dependency by its name."""
     QUEUE = "queue"
     """The jobs of one type."""
+    JOB = "job"
+    """A job by its key."""
     LETTER = "letter"
     """A job that needs a person, by its key; or dead letters, by path."""
     TREE = "tree"
@@ -50,13 +52,15 @@ VERBS: Final[Mapping[str, About]] = {
     "pause": About.QUEUE,
     "resume": About.QUEUE,
     "limit": About.QUEUE,
+    "retry": About.JOB,
+    "cancel": About.JOB,
     "requeue": About.LETTER,
     "drop": About.LETTER,
     "stop_tree": About.TREE,
 }
 """Every verb, and what it is said of."""
 
-LOSES_WORK: Final = frozenset({"drop", "stop_tree"})
+LOSES_WORK: Final = frozenset({"cancel", "drop", "stop_tree"})
 """Verbs that have to be confirmed."""
 
 ACTIONS: Final[Mapping[State, tuple[str, ...]]] = {
@@ -161,6 +165,12 @@ def _complete(command: Command) -> None:
         raise Trouble("bad_request", "scale needs the number of replicas in 'n'")
     if about is About.QUEUE and not command.type:
         raise Trouble("bad_request", f"{verb} needs the type of jobs in 'type'")
+    if about is About.JOB and not command.key:
+        raise Trouble("bad_request", f"{verb} needs the 'key' of a job")
+    if verb == "retry" and command.n is not None and (command.by or not command.n):
+        raise Trouble(
+            "bad_request", "n is how often the job may still fail, from 1; it is no change"
+        )
     if about is About.LETTER and not (command.key or command.path):
         raise Trouble("bad_request", f"{verb} needs a job's 'key', or a 'path' for dead letters")
     if verb in LOSES_WORK and not command.confirm:

@@ -153,6 +153,41 @@ def test_queues_and_breakers_can_be_held(ill: Stage) -> None:
     ]
 
 
+def test_a_job_is_found_by_its_key(ill: Stage) -> None:
+    """Below the queues a job is asked for by its key, and shown with what its state allows."""
+    job = {
+        "engine": "sqlite",
+        "key": "132",
+        "type": "mail",
+        "attempt": 3,
+        "retries": 0,
+        "worker": "",
+        "due_in": -2.0,
+    }
+    find = ill.page.locator("#queues .find")
+    shown = ill.page.locator("#queues .lines li")
+    find.get_by_label("Job").fill(" 132 ")
+    ill.answers["api/jobs"] = {"jobs": [{**job, "state": "completed", "error": None}]}
+    find.get_by_role("button").click()
+    expect(shown).to_contain_text("completed, 3 attempts, 0 retries left")
+    assert shown.locator("button").count() == 0
+
+    ill.answers["api/jobs"] = {"jobs": [{**job, "state": "incident", "error": "no such mailbox"}]}
+    find.get_by_label("Job").press("Enter")
+    expect(shown).to_contain_text(
+        "incident: it needs a person, 3 attempts, 0 retries left: no such"
+    )
+    shown.get_by_role("button", name="retry").click()
+    give_token(ill)
+    expect(shown.locator(".said")).to_contain_text("retry")
+    shown.get_by_role("button", name="cancel it").click()
+    shown.locator("form").get_by_role("button", name="cancel it").click()
+    expect(shown.locator(".said")).to_contain_text("cancel")
+
+    named = {"engine": "sqlite", "key": "132"}
+    assert ill.orders == [{"verb": "retry", **named}, {"verb": "cancel", **named, "confirm": True}]
+
+
 def test_what_was_mended_is_still_said(ill: Stage) -> None:
     """When an action makes its own line disappear, the sentence about it stays for a while."""
     line(ill, "smtp").get_by_role("button", name="restart").click()

@@ -172,6 +172,33 @@ async def test_jobs_are_listed_paused_and_limited(where, capfd) -> None:
         assert (await engine.statistics()).limits == {}
 
 
+async def test_one_job_is_shown_retried_and_cancelled(where, capfd) -> None:
+    """By its key; `show` has a line for each field, and cancelling has to be confirmed."""
+    engine = MemoryEngine()
+    async with served(jobs(engine), where):
+        key = (await engine.enqueue(NewJob("charge", {"card": "4111"}, delay=900.0))).key
+        while await ask("jobs", "show", key):
+            await trio.sleep(0.01)
+        out = capfd.readouterr().out
+        fields = dict(line.split(maxsplit=1) for line in out.splitlines())
+        assert (fields["engine"], fields["key"], fields["state"]) == ("memory", key, "scheduled")
+        assert "4111" not in out
+        assert await ask("jobs", "retry", key, "--retries", "5", "--engine", "memory") == 0
+        assert f"{key} is due now" in capfd.readouterr().out
+        while not await engine.poison("charge", most=1):
+            await trio.sleep(0.01)
+        assert (await engine.find(key)).retries == 5
+
+        assert await ask("jobs", "cancel", key) == 2
+        assert await ask("jobs", "cancel", key, "--yes") == 0
+        assert (await engine.find(key)).state == "cancelled"
+        assert await ask("jobs", "retry", key) == 1
+        assert "it is cancelled" in capfd.readouterr().err
+        assert await ask("jobs", "retry", key, "--engine", "other") == 4
+        assert await ask("jobs", "retry", key, "--retries", "0") == 2
+        assert await ask("jobs", "show", "nothing") == 4
+
+
 async def test_poison_is_listed_requeued_and_dropped(where, capfd) -> None:
     """By the key of the job, which the list shows."""
     engine = MemoryEngine()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import trio
 
 from supervision import Supervisor, Worker
+from supervision.__main__ import main
+from supervision.cli import reading
+from supervision.cli.words import Ended
 from tests.cli.kit import ask, idle, served, shop
 
 
@@ -126,6 +130,42 @@ async def test_following_events_ends_with_the_tree(where, capfd) -> None:
         await told("shop/work was scaled to 1")
 
     assert codes == [0]
+
+
+@pytest.mark.parametrize(
+    ("pid", "uptime", "anew"), [(8, 50.0, True), (7, 0.4, True), (7, 31.0, False)]
+)
+def test_following_events_sees_a_new_process(monkeypatch, capfd, pid, uptime, anew) -> None:
+    """When another process answers, or one that has just begun, that is said, and its events are told from their beginning."""
+
+    def answer(pid: int, uptime: float, *numbers: int) -> dict[str, Any]:
+        made = [
+            {"seq": n, "time": 1.0, "level": "info", "path": "shop", "text": f"{pid} told {n}"}
+            for n in numbers
+        ]
+        now = {"pid": pid, "uptime": uptime, "time": 5.0, "wall": 1e9}
+        return {"events": made, "missed": 0, **now}
+
+    second = answer(pid, uptime, 4)
+    script = [answer(7, 30.0, 1, 2, 3), second, *([answer(pid, uptime, 1, 4)] if anew else [])]
+    asked: list[object] = []
+
+    class Tree:
+        def get(self, path: str, **query: object) -> dict[str, Any]:
+            asked.append(query["after"])
+            if not script:
+                raise Ended("nobody listens there", 4)
+            return script.pop(0)
+
+    monkeypatch.setattr(reading, "client", lambda _: Tree())
+    code = main(["events", "--follow", "--every", "0.001"])
+    out, err = capfd.readouterr()
+
+    assert code == 0
+    assert asked == ([0, 3, 0, 4] if anew else [0, 3, 4])
+    assert ("started anew: pid 7, now" in err) is anew
+    told = [line.rpartition("  ")[2] for line in out.splitlines()]
+    assert told[3:] == ([f"{pid} told 1", f"{pid} told 4"] if anew else ["7 told 4"])
 
 
 async def test_a_stack_says_where_a_run_waits(where, capfd) -> None:

@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 import trio
 
-ROOT = Path(__file__).parents[2]
-LONGEST = 60
-"""Seconds after which a run hangs; a good one takes a fifth of it."""
+from tests.examples import kit
 
 pytestmark = pytest.mark.slow
-
-
-async def run(*options: str, stop_at: bytes | None = None, by: signal.Signals = signal.SIGINT):
-    """Run the example, send it a signal when `stop_at` is printed; returns exit code and output."""
-    command = [sys.executable, "-u", "-m", "examples.outbox", "--fast", *options]
-    output = b""
-    with trio.fail_after(LONGEST):
-        async with trio.open_nursery() as nursery:
-            process: trio.Process = await nursery.start(
-                partial(
-                    trio.run_process,
-                    command,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                    cwd=ROOT,
-                )
-            )
-            assert process.stdout is not None
-            async for chunk in process.stdout:
-                output += chunk
-                if stop_at is not None and stop_at in output:
-                    stop_at = None
-                    process.send_signal(by)
-    return process.returncode, output.decode()
+run = partial(kit.run, "outbox")
 
 
 async def test_nothing_is_lost_and_nothing_doubled():
@@ -84,12 +56,12 @@ async def test_sigterm_stops_in_order():
 @pytest.mark.parametrize("name", ["quickstart", "embedded", "armour"])
 async def test_the_small_examples_run_to_their_end(name):
     """Each prints something, and its exit code is 0."""
-    with trio.fail_after(LONGEST):
+    with trio.fail_after(kit.LONGEST):
         done = await trio.run_process(
             [sys.executable, "-m", f"examples.{name}", "--fast"],
             capture_stdout=True,
             capture_stderr=True,
-            cwd=ROOT,
+            cwd=kit.ROOT,
         )
 
     assert done.stdout

@@ -15,37 +15,10 @@ import pytest
 import trio
 
 from examples.payments.server import NoServer, _programs
-
-ROOT = Path(__file__).parents[2]
-LONGEST = 120
-"""Seconds after which a run hangs; a good one takes a tenth of it."""
+from tests.examples import kit
 
 pytestmark = pytest.mark.slow
-
-
-async def run(*options: str, stop_at: bytes | None = None, by: signal.Signals = signal.SIGINT):
-    """Run the example, send it a signal when `stop_at` is printed; returns exit code and output."""
-    command = [sys.executable, "-u", "-m", "examples.payments", "--fast", *options]
-    output = b""
-    with trio.fail_after(LONGEST):
-        async with trio.open_nursery() as nursery:
-            process: trio.Process = await nursery.start(
-                partial(
-                    trio.run_process,
-                    command,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                    cwd=ROOT,
-                )
-            )
-            assert process.stdout is not None
-            async for chunk in process.stdout:
-                output += chunk
-                if stop_at is not None and stop_at in output:
-                    stop_at = None
-                    process.send_signal(by)
-    return process.returncode, output.decode()
+run = partial(kit.run, "payments")
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +28,10 @@ def finished(tmp_path_factory) -> Path:
     options = ("--orders", "80", "--no-chaos", "--dir", str(folder))
     done = subprocess.run(
         [sys.executable, "-m", "examples.payments", "--fast", *options],
-        cwd=ROOT,
+        cwd=kit.ROOT,
         capture_output=True,
         text=True,
-        timeout=LONGEST,
+        timeout=kit.LONGEST,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -131,7 +104,7 @@ async def test_when_all_of_it_is_killed_nobody_stays_and_the_next_run_goes_on(tm
     code, output = await run(*options, stop_at=b"failed: killed by", by=signal.SIGKILL)
 
     assert code == -signal.SIGKILL, output
-    with trio.fail_after(LONGEST):
+    with trio.fail_after(kit.LONGEST):
         while str(tmp_path) in await processes():
             await trio.sleep(0.05)
     code, output = await run("--dir", str(tmp_path), "--no-chaos")

@@ -205,6 +205,24 @@ async def test_an_incident_is_resolved(engine):
         await engine.resolve(key)
 
 
+async def test_a_scheduled_job_runs_early(engine):
+    """A job that waits for its time, or for its next try, can be had at once; one that does not is refused."""
+    (later,) = await put(engine, "later", delay=60.0)
+    (again,) = await put(engine, "again")
+    await engine.settle((await take(engine))["again"].lease, failed(2, 60.0))
+    assert await take(engine) == {}
+
+    await engine.run_now(later)
+    await engine.run_now(again)
+
+    found = await take(engine)
+    assert (found["later"].retries, found["again"].retries) == (3, 2)
+    with pytest.raises(NoSuchJob, match="scheduled"):
+        await engine.run_now(later)
+    with pytest.raises(NoSuchJob, match="scheduled"):
+        await engine.run_now("nothing")
+
+
 async def test_poison_is_set_aside_and_comes_back(engine, clock):
     """A poison job is an incident with a copy set aside, until it is put back into the queue."""
     (key,) = await put(engine, "x")

@@ -169,6 +169,15 @@ class Machine(RuleBasedStateMachine):
             found = type(error).__name__
         assert found == self.model.resolve(key, retries)
 
+    @rule(key=keys)
+    def run_now(self, key):
+        try:
+            self.real.call("run_now", key)
+            found = "ok"
+        except Exception as error:
+            found = type(error).__name__
+        assert found == self.model.run_now(key)
+
     @rule()
     def pause(self):
         self.real.call("pause", "a")

@@ -77,7 +77,7 @@ async def test_ones_own_work(nodes):
 
 
 async def test_work_that_goes_back(nodes):
-    """A job that is given back, retried at once, resolved or resumed rings on other nodes."""
+    """A job that is given back, retried at once, resolved, resumed or run early rings on other nodes."""
     one, two = nodes
     await put(two, *"abc")
     jobs = await take(two)
@@ -91,8 +91,11 @@ async def test_work_that_goes_back(nodes):
     await rings.reach(3)
     await two.resume("a")
     await rings.reach(4)
+    (late,) = await put(two, "late", delay=60.0)
+    await two.run_now(late)
+    await rings.reach(5)
 
-    assert rings.count == 4
+    assert rings.count == 5
 
 
 async def test_with_the_callers_commit(nodes, where):

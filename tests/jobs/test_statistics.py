@@ -18,6 +18,8 @@ async def test_a_job_worker_at_work(autojump_clock):
         await trio.sleep(10)
 
     spec = worker(handler, engine, concurrency=1, max_jobs_activated=2)
+    assert repr(spec).startswith("JobWorker('a', test_a_job_worker_at_work")
+    assert "0x" not in repr(spec)
     seen = spec.statistics()
     assert (seen.runs, seen.places, seen.settled) == (0, 0, {})
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
+
 import hypothesis.strategies as st
 import pytest
 import trio
@@ -9,7 +12,16 @@ from hypothesis import given
 
 from actors import MailboxSpec
 from actors.jobs import JobWorker, MemoryEngine, NewJob
-from actors.resilience import BreakerPolicy, Dependency, PoisonMessage
+from actors.resilience import (
+    BreakerChanged,
+    BreakerOpen,
+    BreakerPolicy,
+    Bulkhead,
+    BulkheadFull,
+    CircuitBreaker,
+    Dependency,
+    PoisonMessage,
+)
 from supervision import RestartPolicy, State, Supervisor, Worker
 from supervision.events import Asked
 from supervision.observer import Observer, verbs
@@ -185,6 +197,69 @@ async def test_breakers(autojump_clock):
         assert (await do(server, "breaker_open", path="paypal"))[0] == 404
 
 
+async def test_guards_of_ones_own(autojump_clock):
+    """A breaker or bulkhead made by itself is seen once it has said something in the tree, and acted on by its name."""
+    breaker, places = CircuitBreaker("bank", BreakerPolicy(failures=1)), Bulkhead("desk", 1)
+    heard = []
+
+    async def down():
+        raise OSError("down")
+
+    async def pays(ctx):
+        async with places:
+            for _ in range(2):
+                with suppress(OSError, BreakerOpen):
+                    await breaker.call(down)
+                await ctx.sleep(10)
+        await ctx.sleep(1000)
+
+    async def too_many(ctx):
+        await ctx.sleep(15)
+        with suppress(BulkheadFull):
+            await places.call(down)
+        await ctx.sleep(1000)
+
+    tree = shop(Worker("pays", pays), Worker("more", too_many))
+    async with seen(tree, OPTIONS, listeners=[heard.append]) as server:
+        await trio.sleep(5)
+        _, frame = await get(server, "/api/snapshot")
+        assert [(one["name"], one["state"]) for one in frame["breakers"]] == [("bank", "open")]
+        assert frame["bulkheads"] == []
+        await trio.sleep(12)
+        _, frame = await get(server, "/api/snapshot")
+        assert frame["breakers"][0]["rejected"] == 1
+        assert [(one["name"], one["busy"], one["rejected"]) for one in frame["bulkheads"]] == [
+            ("desk", 1, 1)
+        ]
+        assert (await do(server, "breaker_close", path="ba*"))[1]["said"] == "bank is closed"
+        assert breaker.admits
+        await trio.sleep(1)
+        (closed,) = [
+            event for event in heard if isinstance(event, BreakerChanged) and event.new == "closed"
+        ]
+        assert closed.why == "closed by alice"
+
+
+async def test_guards_of_ones_own_are_not_kept(autojump_clock):
+    """A bulkhead for each tenant is shown while it is of use; the tree keeps none of them, and shows a hundred at most."""
+
+    async def refused(ctx):
+        busy = [Bulkhead(f"tenant {n}", 0) for n in range(150)]
+        for one in busy:
+            with suppress(BulkheadFull):
+                await one.call(trio.sleep, 0)
+        await ctx.sleep(10)
+        one = busy = None
+        await ctx.sleep(1000)
+
+    async with seen(shop(Worker("refused", refused)), OPTIONS) as server:
+        await trio.sleep(5)
+        assert len((await get(server, "/api/snapshot"))[1]["bulkheads"]) == 100
+        await trio.sleep(10)
+        gc.collect()
+        assert (await get(server, "/api/snapshot"))[1]["bulkheads"] == []
+
+
 async def test_queues_and_poison(autojump_clock):
     """Types of jobs can be paused, resumed and limited; a poison job requeued or dropped."""
     engine = MemoryEngine()
@@ -301,6 +376,10 @@ async def test_stopping_the_tree(autojump_clock):
         ({"verb": "scale", "path": "x", "n": 10**9}, "whole number"),
         ({"verb": "pause"}, "type of jobs"),
         ({"verb": "requeue"}, "a job's 'key'"),
+        ({"verb": "retry", "path": "x"}, "the 'key' of a job"),
+        ({"verb": "retry", "key": "1", "n": 0}, "from 1"),
+        ({"verb": "retry", "key": "1", "n": "+1"}, "no change"),
+        ({"verb": "cancel", "key": "1"}, "loses work"),
         ({"verb": "stop_tree", "confirm": "yes"}, "true or false"),
         ({"verb": "breaker_open"}, "name of a breaker"),
     ],

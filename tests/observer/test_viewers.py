@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from math import inf
 
 import hypothesis.strategies as st
 import pytest
@@ -272,6 +274,42 @@ async def test_memory_is_one_frame_a_viewer(autojump_clock):
         assert len(quick.frames[-1]["events"]) == 50
         assert len(server.site.hub.newest.text) < 20_000
         assert len(stalled.frames) <= 1
+
+
+async def test_memory_does_not_grow_with_what_happens(autojump_clock, monkeypatch):
+    """B138: ten viewers, one of which never reads and is never let go: after thousands of events the tree holds no more for them."""
+
+    class Glance(Eye):
+        async def send(self, text):
+            await trio.sleep(self.delay)
+
+    def held():
+        gc.collect()
+        everything = gc.get_objects()
+        frames = [one for one in everything if isinstance(one, hub.Frame)]
+        return len(everything), len(frames), sum(len(frame.text) for frame in frames)
+
+    async def much(server):
+        for _ in range(60):
+            for _ in range(100):
+                server.site.pool.reset("w")
+            await trio.sleep(1)
+
+    monkeypatch.setattr(viewer, "PATIENCE", inf)
+    async with seen(Supervisor("shop", [Worker("w", forever, replicas=50)])) as server:
+        for delay in (inf, *[0.0] * 9):
+            server.nursery.start_soon(show, server.site.hub, Glance(delay))
+        await much(server)
+        before, *_ = held()
+        await much(server)
+        objects, frames, size = held()
+
+        assert len(server.site.hub.viewers) == 10
+        assert server.site.tree.events.seq > 12_000
+        assert server.site.sight.seq > 100
+        assert objects - before < 500
+        assert frames <= 3  # the newest, that of the one who never reads, and one under way
+        assert size < frames * 20_000
 
 
 class Sight:

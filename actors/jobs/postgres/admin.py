@@ -36,6 +36,12 @@ job AS (
     WHERE id = %(id)s RETURNING type
 )
 SELECT type, pg_notify(%(channel)s, %(origin)s || type) FROM job"""
+_RUN_NOW: Final = f"""
+WITH job AS (
+    UPDATE {{s}}.jobs SET state = 'ready', due_at = {_NOW}
+    WHERE id = %(id)s AND state = 'scheduled' AND due_at > {_NOW} RETURNING type
+)
+SELECT type, pg_notify(%(channel)s, %(origin)s || type) FROM job"""
 _POISON: Final = """
 SELECT job_id, type, reason, deliveries, worker, variables::text, extract(epoch FROM at)::float8
 FROM {s}.poison_jobs WHERE %(type)s::text IS NULL OR type = %(type)s ORDER BY at, job_id LIMIT %(most)s"""
@@ -150,6 +156,13 @@ class Admin:
             raise NoRetriesLeft(key)
         done: Rows = yield self.step(_RESOLVE, id=_number(key), retries=left)
         return str(done[0][0])
+
+    def run_now(self, key: str) -> Plan[str]:
+        """Make a scheduled job due. Returns its type."""
+        rows: Rows = yield self.step(_RUN_NOW, id=_number(key))
+        if not rows:
+            raise NoSuchJob(key, wanted="scheduled for later")
+        return str(rows[0][0])
 
     def drop(self, key: str) -> Plan[None]:
         """Cancel an incident. One transaction."""

@@ -229,6 +229,9 @@ class PostgresEngine(DatabaseEngine):
             await self._calls.run(Task(partial(self._admin.resolve, key, retries), atomic=True))
         )
 
+    async def run_now(self, key: str) -> None:
+        self.wake(await self._calls.run(Task(partial(self._admin.run_now, key))))
+
     async def poison(
         self, job_type: str | None = None, *, most: int = 100
     ) -> tuple[PoisonJob, ...]:

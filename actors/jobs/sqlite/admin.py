@@ -22,6 +22,7 @@ __all__ = [
     "poison",
     "prune",
     "resolve",
+    "run_now",
     "set_retries",
     "statistics",
 ]
@@ -93,6 +94,18 @@ def resolve(db: sqlite3.Connection, now: float, key: str, retries: int | None) -
     )
     db.execute("DELETE FROM poison_jobs WHERE job_id = ?", (_number(key),))
     return str(row["type"])
+
+
+def run_now(db: sqlite3.Connection, now: float, key: str) -> str:
+    """Make a scheduled job due. Returns its type."""
+    row = db.execute(
+        "UPDATE jobs SET state = 'ready', due_at = ?"
+        " WHERE id = ? AND state = 'scheduled' AND due_at > ? RETURNING type",
+        (now, _number(key), now),
+    ).fetchone()
+    if row is None:
+        raise NoSuchJob(key, wanted="scheduled for later")
+    return str(row[0])
 
 
 def drop(db: sqlite3.Connection, now: float, key: str) -> None:

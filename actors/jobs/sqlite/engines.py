@@ -107,6 +107,9 @@ class SQLEngine(DatabaseEngine):
     async def resolve(self, key: str, retries: int | None = None) -> None:
         self.wake(await self.at_now(admin.resolve, key, retries))
 
+    async def run_now(self, key: str) -> None:
+        self.wake(await self.at_now(admin.run_now, key))
+
     async def poison(
         self, job_type: str | None = None, *, most: int = 100
     ) -> tuple[PoisonJob, ...]:

@@ -5,6 +5,7 @@ import { Detail } from "./detail.js";
 import { el, hide, href, shape, text } from "./dom.js";
 import { Link, token } from "./link.js";
 import { Model } from "./model.js";
+import { OneJob } from "./onejob.js";
 import { Lazy, drawBreakers, drawBulkheads, drawCounts, drawEvents, drawLetters, drawLook, drawPoison, drawQueues, drawTotals } from "./panels.js";
 import { Tree } from "./tree.js";
 import { MEANING, STATES, age } from "./words.js";
@@ -19,6 +20,7 @@ const detail = new Detail($("detail"), { onclose: () => go("") });
 const letters = new Lazy("letters", "api/letters", drawLetters);
 const poison = new Lazy("poison", "api/poison", drawPoison);
 let reborn = null;
+new OneJob(document.querySelector("#queues .find"), document.querySelector("#queues .lines"));
 
 // -- frames ----------------------------------------------------------------------------------------
 

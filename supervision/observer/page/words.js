@@ -97,7 +97,7 @@ export function some(n, noun) {
 // -- what can be done ---------------------------------------------------------------------------------
 
 const LABELS = {
-  breaker_open: "hold open", breaker_close: "close", stop_tree: "stop the tree", start: "start", reset: "reset",
+  breaker_open: "hold open", breaker_close: "close", stop_tree: "stop the tree", start: "start", reset: "reset", cancel: "cancel it",
 };
 
 /** What is asked before a verb that loses work, or takes something out of service; null if it may just be done. */
@@ -109,6 +109,7 @@ function question(verb, node) {
     case "disable": return alive ? "Stops it until somebody enables it. Disable?" : null;
     case "stop_tree": return "Stops every worker and ends the program. Stop the tree?";
     case "drop": return "It is gone for good. Drop?";
+    case "cancel": return "It ends now and is not run again. Cancel the job?";
     case "breaker_open": return "Every call is refused until it is closed. Hold open?";
     default: return null;
   }
@@ -160,4 +161,16 @@ function scaling(node) {
 export function lookDeeds(item, node) {
   const whom = item.kind === "queue" ? { type: item.path, engine: item.engine } : { path: item.path };
   return (item.actions ?? []).map((verb) => deed(verb, whom, node ?? {}));
+}
+
+/** What can be done to a job in its state; nothing once it has ended. */
+export function jobDeeds({ engine, key, state }) {
+  const verbs = { incident: ["retry", "cancel"], scheduled: ["retry", "cancel"], ready: ["cancel"], active: ["cancel"] }[state] ?? [];
+  return verbs.map((verb) => deed(verb, { engine, key }));
+}
+
+/** The state of a job, and what it waits for. */
+export function jobState({ state, due_in: due, worker, attempt, retries }) {
+  const now = { scheduled: `scheduled, due in ${age(due)}`, active: `active at ${worker}`, incident: "incident: it needs a person" }[state] ?? state;
+  return `${now}, ${some(attempt, "attempt")}, ${retries === 1 ? "1 retry" : `${count(retries)} retries`} left`;
 }

@@ -1,0 +1,1 @@
+"""Examples: each runs to its end, and does what its page says."""
