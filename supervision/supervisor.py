@@ -236,8 +236,10 @@ async def _through_interrupts(tree: Tree, event: trio.Event) -> None:
     while not event.is_set():
         try:
             await event.wait()
-        except trio.Cancelled:
-            raise  # the shield keeps others' out: the library itself has failed, and the nursery says how
+        except (trio.Cancelled, GeneratorExit):
+            # The shield keeps others' cancellations out: the library itself has failed, and the nursery says how. Nor is there
+            # anything to wait for where the run was given up and this is only thrown away: to wait again would never end.
+            raise
         except BaseException as exc:  # serve raises it at the end
             tree.abort(exc)
             event = tree.done

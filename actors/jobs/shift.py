@@ -377,8 +377,10 @@ class Shift:
             for slot in self.book.slots.values():
                 slot.run_out(now)
             known = [slot.until for slot in self.book.slots.values() if slot.until > now]
-            # What comes later ends later than what was asked for last, if that is on its way.
-            await trio.sleep_until(min([*known, min(self.sent, now) + self.spec.timeout]))
+            # What comes later ends later than what was asked for last, if that is on its way; unless it is on its way for so
+            # long that what it brings is over before it is here.
+            asked = self.sent if now < self.sent + self.spec.timeout else now
+            await trio.sleep_until(min([*known, min(asked, now) + self.spec.timeout]))
 
     # -- the end ---------------------------------------------------------------------------------
 

@@ -28,6 +28,20 @@ class Line:
         """True: sending and connecting raise `InjectedFault`."""
         self.silent = False
         """True: nothing arrives, and nobody is told."""
+        self._gate: trio.Event | None = None
+
+    @property
+    def held(self) -> bool:
+        """True: what is sent is on its way, and arrives when this is False again: late, and all in one instant."""
+        return self._gate is not None
+
+    @held.setter
+    def held(self, held: bool) -> None:
+        if held and self._gate is None:
+            self._gate = trio.Event()
+        elif not held and self._gate is not None:
+            self._gate.set()
+            self._gate = None
 
     async def cross(self) -> None:
         """What everything sent has to go through."""
@@ -37,6 +51,8 @@ class Line:
             await trio.sleep_forever()
         if self.lag:
             await trio.sleep(self.lag)
+        if self._gate is not None:
+            await self._gate.wait()
 
 
 class _Sender(trio.abc.SendStream):

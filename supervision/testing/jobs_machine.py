@@ -1,10 +1,12 @@
 """JobsMachine: job workers and their engine, under all that can befall a tree, and jobs that end in every way.
 
-The engine is one in memory; it can be down or silent for a while, which is when leases run out under those who hold them.
+The engine is one in memory; it can be down or silent for a while, which is when leases run out under those who hold them. What one
+worker says can be late, and arrive when somebody else has its jobs.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from random import Random
 from typing import Any, Final
 
@@ -16,12 +18,14 @@ from actors.context import Context
 from actors.errors import FailWithRetry, IncidentError, PoisonMessage
 from actors.jobs.job import Job, NewJob
 from actors.jobs.worker import JobWorker
+from actors.ref import running
 from actors.resilience.backoff import Backoff
 from supervision.restart import RestartPolicy
 from supervision.specs import AutoShutdown, Supervisor, Worker
 from supervision.testing.doubles import Line
 from supervision.testing.errors import InjectedFault
 from supervision.testing.machine import precondition, rule
+from supervision.testing.strategies import STEP
 from supervision.testing.tree_machine import TreeMachine
 
 __all__ = ["JobsMachine"]
@@ -51,6 +55,8 @@ class JobsMachine(TreeMachine):
         super().__init__()
         self.line = Line()
         """The way between workers and engine."""
+        self.lines: defaultdict[str, Line] = defaultdict(Line)
+        """The part of it that only one replica uses, by path."""
         self.keys: list[str] = []
 
     def make(self, data: DataObject) -> Supervisor:
@@ -83,6 +89,9 @@ class JobsMachine(TreeMachine):
 
     def _crossing(self, real: Any) -> Any:
         async def call(*args: Any) -> Any:
+            run = running.get()
+            if run is not None:
+                await self.lines[run.mailbox.path].cross()
             await self.line.cross()
             return await real(*args)
 
@@ -113,6 +122,10 @@ class JobsMachine(TreeMachine):
     )
     def put(self, count: int, end: str, seconds: float) -> None:
         """Jobs come."""
+        self.enqueue(count, end, seconds)
+
+    def enqueue(self, count: int, end: str, seconds: float) -> None:
+        """Give the engine jobs that end like that, after so long."""
         jobs = [NewJob(self.type, {"end": end, "seconds": seconds})] * count
         self.keys += [one.key for one in self.sim.run(self.engine.enqueue_many, jobs)]
 
@@ -127,6 +140,22 @@ class JobsMachine(TreeMachine):
         self.line.down, self.line.silent = not silent, silent
         self.sim.advance(seconds)
         self.line.down = self.line.silent = False
+
+    @precondition(lambda self: self.running and self.workers())
+    @rule(
+        which=st.integers(0, 1),
+        end=st.sampled_from(["ok", "fails", "snoozes"]),
+        seconds=st.sampled_from([1.0, 0.5, LEASE - STEP]),
+        late=st.sampled_from([LEASE + STEP, LEASE - STEP]),
+    )
+    def overtake(self, which: int, end: str, seconds: float, late: float) -> None:
+        """A job comes, and what one worker says then arrives late: somebody else may have the job by then."""
+        self.enqueue(1, end, seconds)
+        workers = self.workers()
+        line = self.lines[workers[which % len(workers)]]
+        line.held = True
+        self.sim.advance(late)
+        line.held = False
 
     @precondition(lambda self: self.keys)
     @rule(which=st.integers(0, 3))

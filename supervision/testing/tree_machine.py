@@ -113,16 +113,19 @@ class TreeMachine(TrioStateMachine):
         self.sim.advance_to_next(n)
 
     @precondition(lambda self: self.running)
-    @rule(sure=st.sampled_from([False, False, False, True]))
-    def shut_down(self, *, sure: bool) -> None:
-        """The whole tree is asked to stop; not often, since nothing much happens after it."""
-        if sure:
-            self.pool.request_stop("the machine")
+    @rule(how=st.sampled_from(["not yet", "not yet", "not yet", "asked", "ended"]))
+    def shut_down(self, how: str) -> None:
+        """The whole tree is asked to stop, or has the time to end too; not often, since nothing much happens after it.
 
-    def finish(self) -> None:
-        """Stop the tree; every call in flight has to come to its end with it."""
-        if not hasattr(self, "pool"):
-            return
+        What shows only at the end would need all steps if only the last one led there, and never become small.
+        """
+        if how == "asked":
+            self.pool.request_stop("the machine")
+        elif how == "ended":
+            self.end()
+
+    def end(self) -> None:
+        """Stop the tree, and give it the time that it takes; every call in flight has to come to its end with it."""
         self.pool.request_stop("the steps are over")
         self.sim.settle()
         for _ in range(1000):
@@ -132,3 +135,8 @@ class TreeMachine(TrioStateMachine):
         assert not self.running, f"the tree does not stop: {self.sim.tasks()}"
         left = [call for call in self.calls if not call.done]
         assert not left, f"still waiting after the tree has ended: {left}"
+
+    def finish(self) -> None:
+        """The steps are over: the tree ends."""
+        if hasattr(self, "pool"):
+            self.end()

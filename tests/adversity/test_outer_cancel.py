@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace, coroutine
 
 import pytest
 import trio
 
 from supervision import RestartPolicy, Supervisor, TreeFailed, Worker, supervisor
+from supervision.supervisor import _through_interrupts
 from tests.adversity.helpers import idle, serve
 
 WORK = 0.5
@@ -143,3 +145,27 @@ async def test_cancelled_during_a_group_restart(autojump_clock) -> None:
 
     assert starts == ["a", "b", "c"]
     assert trio.current_time() == 3
+
+
+class Never:
+    """An event that nobody sets; it can be waited for outside of a run."""
+
+    looks = 0
+
+    def is_set(self) -> bool:
+        self.looks += 1
+        return self.looks > 5  # a wait that begins again and again ends all the same
+
+    @coroutine
+    def wait(self):
+        yield
+
+
+def test_a_wait_that_is_thrown_away_does_not_begin_again() -> None:
+    """A run that was given up takes its tree with it; the tree does not take it for an interrupt and wait on, for ever."""
+    aborted, never = [], Never()
+    waiting = _through_interrupts(SimpleNamespace(abort=aborted.append, done=never), never)
+    waiting.send(None)
+    waiting.close()
+
+    assert aborted == []

@@ -17,10 +17,7 @@ from supervision.testing import (
     JobsMachine,
     PoolMachine,
     TrioStateMachine,
-    precondition,
-    rule,
 )
-from supervision.testing.tree_machine import TreeMachine
 
 __all__ = ["HUNTERS", "hunter"]
 
@@ -117,25 +114,6 @@ class Tight(PoolMachine):
     )
 
 
-class Ending(TreeMachine):
-    """Also ends the tree in a rule: what only shows at the end of all steps needs all of them, and is never small."""
-
-    @precondition(lambda self: self.running)
-    @rule(sure=st.sampled_from([False, False, False, True]))
-    def end(self, *, sure: bool) -> None:
-        """The whole tree stops, and has the time that it takes."""
-        if sure:
-            self.finish()
-
-
-class Stopped(Ending, Fixed):
-    """The tree of all kinds, and its end."""
-
-
-class Jobs(Ending, JobsMachine):
-    """Job workers, and their end."""
-
-
 HUNTERS: dict[str, type[TrioStateMachine]] = {
     "late_result_counted": BreakerMachine,
     "trial_place_leaked": BreakerMachine,
@@ -144,9 +122,8 @@ HUNTERS: dict[str, type[TrioStateMachine]] = {
     "lost_wake_up": Tight,
     "window_edge": Tight,
     "budget_off_by_one": Tight,
-    "completion_without_fence": Jobs,
-    "outcome_told_twice": Jobs,
-    "backoff_timer_during_stop": Stopped,
+    "completion_without_fence": JobsMachine,
+    "outcome_told_twice": JobsMachine,
 }
 """Who looks for which bug; `Fixed` for all others."""
 

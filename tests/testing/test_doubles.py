@@ -51,6 +51,26 @@ def test_a_worker_talks_to_a_server_in_memory() -> None:
             sim.run(network.connect, "elsewhere")
 
 
+def test_what_a_line_holds_arrives_late() -> None:
+    """What is sent while a line holds is neither lost nor refused: it arrives when the line is let go."""
+    with Sim() as sim:
+        line, arrived = Line(), []
+
+        async def send(what) -> None:
+            await line.cross()
+            arrived.append((what, sim.now))
+
+        line.held = True
+        sim.start(send, "early")
+        sim.advance(5)
+        assert arrived == []
+        line.held = False
+        sim.run(send, "later")
+
+    assert line.held is False
+    assert arrived == [("early", 5), ("later", 5)]
+
+
 def test_a_silent_line_runs_into_the_callers_timeout() -> None:
     """Nothing arrives, nobody is told, and time decides."""
 

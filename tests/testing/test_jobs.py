@@ -8,7 +8,14 @@ import pytest
 from actors.jobs import Completed, Failed, JobWorker, MemoryEngine, NewJob
 from actors.jobs.signals import JobIncident, JobSettled
 from supervision import Supervisor, Worker
-from supervision.testing import InvariantViolation, JobsMachine, Sim, faulty, one_outcome_each
+from supervision.testing import (
+    InvariantViolation,
+    JobsMachine,
+    Line,
+    Sim,
+    faulty,
+    one_outcome_each,
+)
 from tests.properties.looking import looking
 
 TestJobs = JobsMachine.TestCase
@@ -100,3 +107,26 @@ def test_other_users_of_an_engine_are_none_of_its_business() -> None:
         assert sim.run(engine.settle, job.lease, Completed())
         assert not sim.run(engine.settle, job.lease, Completed())
         sim.judge()
+
+
+def test_a_claim_that_is_longer_under_way_than_leases_last_costs_nothing() -> None:
+    """A worker whose claim is on its way for longer than its leases last waits, and does not spin."""
+    with Sim() as sim:
+        engine, line = MemoryEngine(), Line()
+        exchange = engine.exchange
+
+        async def slow(*args):
+            await line.cross()
+            return await exchange(*args)
+
+        engine.exchange = slow
+        worker = JobWorker("a", handle, engine=engine, timeout=2, claim_timeout=5)
+        sim.supervise(Supervisor("t", [Worker("w", worker)]))
+        line.held = True
+        sim.advance(4.5)  # raises Livelock if it spins
+        line.held = False
+        sim.run(engine.enqueue_many, [NewJob("a")])
+        sim.advance(2)
+        sim.judge()
+
+    assert len(list(sim.trace.of(JobSettled))) == 1
