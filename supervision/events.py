@@ -103,9 +103,13 @@ class RestartScheduled(Event):
 
     def sentence(self) -> str:
         when = f"in {self.delay:.3g} s" if self.delay else "at once"
-        of = f"of {self.limit}" if self.limit else "without limit"
+        count = (
+            f"{self.attempt} of {self.limit} consecutive"
+            if self.limit
+            else f"{self.attempt} consecutive, without limit"
+        )
         with_ = f", together with {', '.join(self.group)}" if self.group else ""
-        return f"{self.path} restarts {when} ({self.attempt} {of} consecutive){with_}"
+        return f"{self.path} restarts {when} ({count}){with_}"
 
 
 @record

@@ -92,7 +92,8 @@ def sim() -> Iterator[Sim]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A failure of a test with the fixture `sim` gets its timeline; what differed in a second run is the test's own failure."""
+    """A failure of a test with the fixture `sim`, or after a `simulate`, gets its timeline; what differed in a second run is its own."""
+    _last_run(forget=True)
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -101,12 +102,25 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             raise different from None
         raise
     except Exception as error:
-        made: Sim | None = getattr(item, "funcargs", {}).get("sim")
+        made: Sim | None = getattr(item, "funcargs", {}).get("sim") or _last_run()
         if made is not None and hasattr(
             made, "explain"
         ):  # a fixture of that name may be the user's
             made.explain(error)
         raise
+    finally:
+        _last_run(forget=True)
+
+
+def _last_run(*, forget: bool = False) -> Sim | None:
+    """That of the last `simulate` in this test, if there was one."""
+    kit = sys.modules.get("supervision.testing.simulate")
+    if kit is None:
+        return None
+    if forget:
+        kit.Last.sim = None
+    found: Sim | None = kit.Last.sim
+    return found
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["await_stack", "waits_for_thread"]
+__all__ = ["await_stack", "waits_for_socket", "waits_for_thread"]
 
 _MOST_FRAMES: Final = 60
 _WAITS_FOR_CHILDREN: Final = "_nested_child_finished"
@@ -38,11 +38,16 @@ def await_stack(task: trio.lowlevel.Task | None) -> tuple[str, ...]:
 
 def waits_for_thread(task: trio.lowlevel.Task | None) -> bool:
     """True if it waits inside `trio.to_thread.run_sync`."""
-    return any(
-        frame.f_code.co_name == "to_thread_run_sync"
-        for frames in _frames(task)
-        for frame, _ in frames
-    )
+    return _waits_in(task, "to_thread_run_sync")
+
+
+def waits_for_socket(task: trio.lowlevel.Task | None) -> bool:
+    """True if it waits until a socket or pipe can be read or written."""
+    return _waits_in(task, "wait_readable", "wait_writable")
+
+
+def _waits_in(task: trio.lowlevel.Task | None, *names: str) -> bool:
+    return any(frame.f_code.co_name in names for frames in _frames(task) for frame, _ in frames)
 
 
 def _frames(start: trio.lowlevel.Task | None) -> list[list[tuple[FrameType, int]]]:

@@ -85,11 +85,12 @@ class Nondeterminism(AssertionError):
 class RealWorld(RuntimeError):
     """A thread or a socket is waited for in virtual time, which would pass it by."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, tasks: Sequence[str] = ()) -> None:
+        where = "".join(f"\n  {task}" for task in tasks)
         super().__init__(
             f"{what} in a run in virtual time. Virtual time does not pass while real work is done, so timeouts"
             " around it mean nothing. Use a double (testing.memory_streams, or a worker of your own), or opt in"
-            " with Sim(real=True), which lets threads end before time moves."
+            f" with Sim(real=True), which lets threads end before time moves.{where}"
         )
 
 

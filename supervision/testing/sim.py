@@ -23,7 +23,7 @@ from supervision.errors import TreeFailed
 from supervision.faults import ARMED
 from supervision.pool import Pool
 from supervision.specs import Supervisor
-from supervision.stacks import await_stack
+from supervision.stacks import await_stack, waits_for_socket, waits_for_thread
 from supervision.supervisor import serve
 from supervision.testing.errors import InjectedFault, Livelock, RealWorld, Survivors, TooLong
 from supervision.testing.faulty import GRIPS, Grips
@@ -258,9 +258,9 @@ class Sim:
         busy = _threads_at_work()
         if not self.real:
             if busy:
-                raise RealWorld("a thread is waited for")
+                raise RealWorld("a thread is waited for", self.tasks(waits_for_thread))
             if _waiting_for_sockets() > self._sockets:
-                raise RealWorld("a socket or pipe is waited for")
+                raise RealWorld("a socket or pipe is waited for", self.tasks(waits_for_socket))
         while busy and self._loop.end is None:
             self._loop.pump(0.05)
             busy = _threads_at_work()
@@ -311,10 +311,12 @@ class Sim:
         """Add the timeline and the line that replays it to an error, once."""
         explain(error, self.trace, self.schedule)
 
-    def tasks(self) -> list[str]:
-        """Where each task waits, for people."""
+    def tasks(self, which: Callable[[trio.lowlevel.Task], bool] | None = None) -> list[str]:
+        """Where each task waits, for people; or each of which `which` is true and that waits for no other task."""
         found: list[str] = []
         for task in self._all_tasks():
+            if which is not None and (_has_children(task) or not which(task)):
+                continue
             stack = await_stack(task)
             found.append(f"{task.name}: {stack[-1] if stack else '?'}")
         return found
@@ -384,6 +386,10 @@ class _Status(trio.TaskStatus[Pool]):
     def started(self, value: Pool | None = None) -> None:
         if value is not None:
             self._pool.append(value)
+
+
+def _has_children(task: trio.lowlevel.Task) -> bool:
+    return any(nursery.child_tasks for nursery in task.child_nurseries)
 
 
 def _threads_at_work() -> float:

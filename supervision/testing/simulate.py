@@ -12,7 +12,7 @@ from supervision.testing.schedule import Schedule, replay
 from supervision.testing.sim import Backend, Sim
 from supervision.testing.trace import Trace
 
-__all__ = ["Different", "Twice", "check_determinism", "compare", "simulate"]
+__all__ = ["Different", "Last", "Twice", "check_determinism", "compare", "simulate"]
 
 T = TypeVar("T")
 
@@ -21,6 +21,12 @@ class Twice:
     """Whether every `simulate`, and every example of a machine, runs twice and compares: the option `--supervision-check-determinism`."""
 
     on: bool = False
+
+
+class Last:
+    """The last run of a `simulate` that ended well: what is wrong may be seen only after it, by the test itself."""
+
+    sim: Sim | None = None
 
 
 class Different(KeyboardInterrupt):
@@ -93,7 +99,9 @@ def _once(
                 raise TooLong(pending.name, horizon)
             sim.advance_to_next()
         sim.judge()
-        return cast(T, pending.value())
+        result = cast(T, pending.value())
+    Last.sim = sim
+    return result
 
 
 def check_determinism(

@@ -21,9 +21,13 @@ _WAYS = {"closed": {"open"}, "open": {"half_open", "closed"}, "half_open": {"ope
 def every_message_accounted(tree: TreeTrace, at: Moment) -> None:
     """Of each mailbox: sent = handled + rejected + dropped + dead-lettered + queued + in hand; no letter without its event.
 
+    Each message that was queued ends once, and is taken in the order in which it came; one that is delivered again comes first.
     When every task waits, no reader sleeps over a message, and no sender over room.
     """
     me = "every_message_accounted"
+    for book in tree.postbooks.values():
+        wrong = book.faults or [f"{book.path}: {text}" for text in book.lost()]
+        must(not wrong, me, "; ".join(wrong))
     for replica in replicas(tree):
         box = replica.mailbox.statistics()
         found = (

@@ -11,9 +11,11 @@ from random import Random
 import trio
 
 from actors.events import Event
+from supervision.child import Replica
 from supervision.events import Changed, Started
 from supervision.specs import Spec, Supervisor
 from supervision.testing.ledger import Ledger, engines
+from supervision.testing.postbook import Postbook, witness
 from supervision.tree import SIMULATION, Tree
 
 __all__ = ["Trace", "TreeTrace"]
@@ -27,6 +29,7 @@ class TreeTrace:
         events: all of it, in order.
         live: the tree, which can still be looked at after its end.
         specs: the spec of each supervisor and worker by path; those added at run time too.
+        postbooks: what became of each message, by path of the replica it was for.
         ledgers: what job workers and their engines said to each other, one for each engine.
     """
 
@@ -38,6 +41,7 @@ class TreeTrace:
         self.timed: set[int] = set()
         """Numbers of the starts that a timer made, not a supervisor's plan and not an operator."""
         self.ledgers: list[Ledger] = []
+        self.postbooks: dict[str, Postbook] = {}
         self._engines: set[int] = set()
         self._timers = f"timers of {self.root.name}"
         self._witness(self.root)
@@ -66,6 +70,7 @@ class TreeTrace:
         if isinstance(event, Started):
             if trio.lowlevel.current_task().name == self._timers:
                 self.timed.add(event.seq)
+            self._keep_book(event.path)
         elif isinstance(event, Changed) and event.what == "was added":
             branch, slot, _ = self.live.locate(event.path)
             if slot is not None:
@@ -77,6 +82,12 @@ class TreeTrace:
                     else [(event.path, added)]
                 )
                 self.specs.update(pairs)
+
+    def _keep_book(self, path: str) -> None:
+        """Number the messages of a replica that has just been started, if it is one."""
+        *_, member = self.live.locate(path)
+        if isinstance(member, Replica):
+            self.postbooks[path] = witness(member.mailbox)
 
     def spec(self, path: str) -> Spec | None:
         """The spec of a supervisor, or of the worker that a replica belongs to."""

@@ -163,6 +163,42 @@ def message_lost_at_second_crash(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
+def redelivered_at_the_end(patch: pytest.MonkeyPatch) -> None:
+    """A message that is delivered again waits behind those that came after it."""
+    right = Mailbox._settle
+
+    def wrong(self: Mailbox, item: object, run: int, error: BaseException | None) -> None:
+        letter = item if isinstance(item, Letter) else Letter(item)
+        if (
+            error is None
+            or isinstance(item, Tick)
+            or letter.waits
+            or letter.deliveries >= self.redeliver
+        ):
+            right(self, item, run, error)
+        else:
+            letter.deliveries += 1
+            self.open_queue().append(letter)
+
+    patch.setattr(Mailbox, "_settle", wrong)
+
+
+@bug
+def redelivered_twice(patch: pytest.MonkeyPatch) -> None:
+    """A message that is delivered again is queued twice, and counted as if it had been sent twice."""
+    right = Mailbox._settle
+
+    def wrong(self: Mailbox, item: object, run: int, error: BaseException | None) -> None:
+        before = len(self.queue)
+        right(self, item, run, error)
+        if len(self.queue) > before:
+            self.sent += 1
+            self.queue.appendleft(self.queue[0])
+
+    patch.setattr(Mailbox, "_settle", wrong)
+
+
+@bug
 def backoff_timer_during_stop(patch: pytest.MonkeyPatch) -> None:
     """A stop forgets the timers of children in backoff while it waits for others."""
 

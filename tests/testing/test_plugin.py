@@ -76,6 +76,31 @@ def test_bad(sim):
     assert "again: pytest 'test_it.py::test_bad' --supervision-schedule='fifo" in out
 
 
+def test_what_is_seen_wrong_after_a_simulation_has_its_timeline(tmp_path) -> None:
+    """A test that looks only when its scenario is over fails with the timeline too; one that ran nothing has none."""
+    text = """
+import trio
+from supervision import Supervisor, Worker, supervisor
+from supervision.testing import idle, simulate
+
+async def scenario():
+    async with supervisor.running(Supervisor("t", [Worker("w", idle)]), log=False):
+        await trio.sleep(5)
+
+def test_after():
+    simulate(scenario)
+    assert False
+
+def test_other():
+    assert False
+"""
+    code, out = session(tmp_path, text)
+
+    assert code == 1
+    assert out.count("t/w/0 started (run 1)") == 1
+    assert out.count("again: pytest 'test_it.py::test_after' --supervision-schedule='fifo'") == 1
+
+
 def test_a_schedule_can_be_given_on_the_command_line(tmp_path) -> None:
     """The line that a failure prints runs that very order."""
     names: dict = {}
