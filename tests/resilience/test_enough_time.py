@@ -157,7 +157,7 @@ async def test_d7_a_job_that_comes_too_late_is_put_back(autojump_clock):
 
 
 async def test_d9_a_job_brings_its_deadline(autojump_clock):
-    """D9: in a job's handler the remaining time is that of the job, and grows when the job is renewed."""
+    """D9: in a job's handler the remaining time is that of the lease, which nobody renews, and only shrinks."""
     left = []
     engine = MemoryEngine("shop")
 
@@ -165,15 +165,31 @@ async def test_d9_a_job_brings_its_deadline(autojump_clock):
         left.append(remaining())
         with deadline(100, reserve=5):
             left.append(remaining())
-        await trio.sleep(59)
+        await trio.sleep(50)
+        left.append(remaining())
+
+    async with at_work(worker(handler, engine, timeout=60, renew=False)):
+        await one(engine)
+        await trio.sleep(70)
+    assert left[0] == pytest.approx(60, abs=0.1)
+    assert left[1] == pytest.approx(left[0] - 5)
+    assert left[2] == pytest.approx(left[0] - 50)
+
+
+async def test_d9_a_lease_that_is_renewed_is_no_deadline(autojump_clock):
+    """D9: while a lease is renewed its end is not a time by which to be done, so no retry is refused for its sake."""
+    left = []
+    engine = MemoryEngine("shop")
+
+    async def handler(job, ctx):
+        left.append(remaining())
+        await trio.sleep(90)
         left.append(remaining())
 
     async with at_work(worker(handler, engine, timeout=60)):
         await one(engine)
-        await trio.sleep(70)
-    assert left[0] <= 60
-    assert left[1] == pytest.approx(left[0] - 5)
-    assert 1 < left[2] <= 60
+        await trio.sleep(100)
+    assert left == [inf, inf]
 
 
 async def test_d8_clean_up_goes_on_after_the_deadline(autojump_clock):
