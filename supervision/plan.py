@@ -185,7 +185,9 @@ def group_plan(
     lowest = failed.rank if strategy is Strategy.REST_FOR_ONE else 0
     if under_way is not None:
         lowest = min(lowest, under_way.lowest)
-        not_before = max(not_before, under_way.not_before)
+        # Its moment belongs to those it was to start: one that was stopped by hand meanwhile holds up nobody.
+        if any(member.wanted for wave in under_way.start for member in wave):
+            not_before = max(not_before, under_way.not_before)
     first = failed.rank + 1 if strategy is Strategy.REST_FOR_ONE else 0
     ranked = list(members)
     return Plan(

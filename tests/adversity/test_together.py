@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 import trio
 
-from supervision import NotRunning, RestartPolicy, RestartType, Strategy, Supervisor, Worker
+from supervision import (
+    NotRunning,
+    RestartPolicy,
+    RestartType,
+    Strategy,
+    Supervisor,
+    Worker,
+    supervisor,
+)
 from supervision.events import GaveUp, RestartScheduled, Started
 from tests.adversity.helpers import idle, kinds, running
 
@@ -154,3 +162,32 @@ async def test_an_operator_restarts_a_temporary_child_whose_group_restarts(autoj
 
     assert states == ["running", "stopped", "running"]
     assert told == ["b"]
+
+
+async def test_a_wait_that_an_operator_ended_holds_up_nobody(autojump_clock):
+    """In a group, the backoff of a replica that was stopped by hand meanwhile does not put off the restart of another."""
+    starts: list[tuple[int, float]] = []
+    fail = {0: [], 1: [0.0, 0.5]}
+
+    async def work(ctx):
+        starts.append((ctx.replica, trio.current_time()))
+        if trio.current_time() in fail[ctx.replica]:
+            raise ValueError("boom")
+        await trio.sleep_forever()
+
+    policy = RestartPolicy(initial_backoff=0.5, factor=2, jitter=0, max_restarts=5)
+    tree = Supervisor(
+        "t",
+        [Worker("w", work, replicas=2, restart=policy, shutdown=1)],
+        strategy="one_for_all",
+        auto_shutdown="never",
+    )
+    async with supervisor.running(tree, log=False) as pool:
+        await pool.stop("t/w/0")
+        await trio.sleep(0.75)  # the other one waits until 1.5
+        assert pool.info("t/w/1").next_restart == 1.5
+        await pool.stop("t/w/1")
+        fail[0] = [0.75]
+        await pool.start("t/w/0")
+        await trio.sleep(1)
+    assert [when for replica, when in starts if replica == 0] == [0.0, 0.75, 1.25]
