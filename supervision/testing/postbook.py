@@ -31,6 +31,8 @@ class Postbook:
         self.faults: list[str] = []
         self.settling = False
         """True while it is decided what becomes of what a run had in hand at its end."""
+        self.line: dict[object, object] = {}
+        """Who waits for room, in the order of coming, and with what."""
         self._came = 0
         self._loose: list[tuple[int, object]] = []
         """Taken out of the queue, not in hand, and not ended: empty whenever a task waits."""
@@ -48,12 +50,24 @@ class Postbook:
         """The number of what is put into the queue: a new one, or the one that it had."""
         if not self.settling:
             self._came += 1
+            self._admitted(self._came, item)
             return self._came
         if self._loose:
             return self._loose.pop()[0]
         self._came += 1
         self.fault(f"{_name(self._came, item)} is put back, and it was already")
         return self._came
+
+    def _admitted(self, number: int, item: object) -> None:
+        """What waits for room comes in by turns, and nothing before it but what needs no room."""
+        if not self.line or isinstance(item, Tick):
+            return
+        first = next(iter(self.line))
+        if self.line[first] is item:
+            del self.line[first]
+        else:
+            waiting = _text(self.line[first])
+            self.fault(f"{_name(number, item)} overtakes {waiting}, which waits for room")
 
     def taken(self, number: int, item: object, following: int | None) -> None:
         """It was taken out of the queue, in which `following` is the first now."""
@@ -168,6 +182,18 @@ class _Witness(Mailbox):
     dead_lettered: Any = _counter("dead_lettered")
     queue: Any = property(_PLACES["queue"].__get__, _replace)
     in_hand: Any = property(_PLACES["in_hand"].__get__, _give)
+
+    def enqueue_waiter(self, key: object, item: object) -> None:
+        _book(self).line[key] = item
+        super().enqueue_waiter(key, item)
+
+    def withdraw(self, key: object) -> bool:
+        _book(self).line.pop(key, None)
+        return super().withdraw(key)
+
+    def _dismiss_waiters(self) -> None:
+        super()._dismiss_waiters()
+        _book(self).line.clear()
 
     def _settle(self, item: object, run: int, error: BaseException | None) -> None:
         book = _book(self)

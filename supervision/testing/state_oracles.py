@@ -22,7 +22,7 @@ def every_message_accounted(tree: TreeTrace, at: Moment) -> None:
     """Of each mailbox: sent = handled + rejected + dropped + dead-lettered + queued + in hand; no letter without its event.
 
     Each message that was queued ends once, and is taken in the order in which it came; one that is delivered again comes first.
-    When every task waits, no reader sleeps over a message, and no sender over room.
+    Senders that wait for room come in by turns. When every task waits, no reader sleeps over a message, and no sender over room.
     """
     me = "every_message_accounted"
     for book in tree.postbooks.values():

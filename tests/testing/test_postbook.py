@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 import trio
 
@@ -79,3 +81,36 @@ def test_a_message_that_comes_out_of_turn_is_found(monkeypatch) -> None:
         sim.advance(5)
         with pytest.raises(InvariantViolation, match=r"number 1, which is older"):
             sim.judge()
+
+
+class LastInFirstServed(OrderedDict):
+    """A line that is served from its end."""
+
+    def popitem(self, last=True):
+        return super().popitem(last=True)
+
+
+def test_a_sender_that_is_let_in_out_of_turn_is_found() -> None:
+    """Room goes to whoever has waited for it longest."""
+    with Sim(invariants=[every_message_accounted]) as sim:
+        box = full(sim)
+        for message in ("fourth", "fifth"):
+            sim.start(box.put, message)
+        sim.settle()
+        box.waiters = LastInFirstServed(box.waiters)
+        sim.advance(1)
+        with pytest.raises(InvariantViolation, match=r"'fifth'\) overtakes 'fourth', which waits"):
+            sim.judge()
+
+
+def test_a_sender_that_gives_up_waiting_holds_up_nobody() -> None:
+    """The one behind it is not out of turn."""
+    with Sim(invariants=[every_message_accounted]) as sim:
+        box = full(sim)
+        impatient = sim.start(box.put, "fourth")
+        sim.start(box.put, "fifth")
+        sim.settle()
+        impatient.cancel()
+        sim.advance(20)
+        sim.judge()
+        assert box.handled == 5
