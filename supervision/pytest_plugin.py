@@ -137,12 +137,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     names = _never_held(terminalreporter._session)
     if names:
         terminalreporter.section("sometimes() that never held", red=True)
-        for name in names:
-            terminalreporter.write_line(name)
+        for name, where in names.items():
+            terminalreporter.write_line(f"{name} ({where})")
 
 
-def _never_held(session: pytest.Session | None) -> list[str]:
+def _never_held(session: pytest.Session | None) -> dict[str, str]:
     kit = sys.modules.get("supervision.testing.sometimes")
     # A session that was stopped early, or chose some tests, says nothing about what was never seen.
     whole = session is not None and not session.shouldstop and not session.shouldfail
-    return list(kit.never_held()) if kit is not None and whole else []
+    return dict(kit.never_held()) if kit is not None and whole else {}
