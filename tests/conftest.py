@@ -10,7 +10,7 @@ import os
 import signal
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +26,8 @@ settings.register_profile(
     # Examples differ from run to run on purpose: a suite that always tries the same learns nothing.
     derandomize=False,
     print_blob=True,
+    # To explain a failure takes several times as long as to find and shrink it, and says little about interleavings.
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples"),
     # `autojump_clock` is made once for all examples of a test. Each example is a Trio run of its own
     # and reads the clock relative to its start, so nothing leaks from one into the next.
