@@ -146,10 +146,15 @@ class Plan(Record, Generic[M]):
 
     stop: tuple[tuple[M, ...], ...] = ()
     start: tuple[tuple[M, ...], ...] = ()
-    not_before: float = 0.0
-    """Time of Trio's clock before which nothing is started."""
+    waits: tuple[tuple[M, float], ...] = ()
+    """Whose failure asked for a wait, and until when, by Trio's clock."""
     lowest: int = 0
     """The lowest rank that it concerns."""
+
+    @property
+    def not_before(self) -> float:
+        """Time of Trio's clock before which nothing is started."""
+        return max((when for _, when in self.waits), default=0.0)
 
 
 def _waves(members: Iterable[M]) -> tuple[tuple[M, ...], ...]:
@@ -183,17 +188,21 @@ def group_plan(
     ended for good or were stopped by hand stay down (OTP revives them).
     """
     lowest = failed.rank if strategy is Strategy.REST_FOR_ONE else 0
+    waits = [(failed, not_before)]
     if under_way is not None:
         lowest = min(lowest, under_way.lowest)
-        # Its moment belongs to those it was to start: one that was stopped by hand meanwhile holds up nobody.
-        if any(member.wanted for wave in under_way.start for member in wave):
-            not_before = max(not_before, under_way.not_before)
+        # A wait is over for one that was stopped or started by hand meanwhile: it holds up nobody, nor its own next run.
+        waits += [
+            (member, when)
+            for member, when in under_way.waits
+            if member.wanted and not member.alive and member is not failed
+        ]
     first = failed.rank + 1 if strategy is Strategy.REST_FOR_ONE else 0
     ranked = list(members)
     return Plan(
         stop=_waves(m for m in reversed(ranked) if m.alive and m.rank >= first),
         start=_waves(m for m in ranked if m.wanted and m.rank >= lowest),
-        not_before=not_before,
+        waits=tuple(waits),
         lowest=lowest,
     )
 

@@ -167,13 +167,13 @@ async def test_an_operator_restarts_a_temporary_child_whose_group_restarts(autoj
 async def test_a_wait_that_an_operator_ended_holds_up_nobody(autojump_clock):
     """In a group, the backoff of a replica that was stopped by hand meanwhile does not put off the restart of another."""
     starts: list[tuple[int, float]] = []
-    fail = {0: [], 1: [0.0, 0.5]}
+    fail = {0: [], 1: [0.25, 0.75]}
 
     async def work(ctx):
-        starts.append((ctx.replica, trio.current_time()))
-        if trio.current_time() in fail[ctx.replica]:
-            raise ValueError("boom")
-        await trio.sleep_forever()
+        now = trio.current_time()
+        starts.append((ctx.replica, now))
+        await trio.sleep_until(next((when for when in fail[ctx.replica] if when >= now), 99))
+        raise ValueError("boom")
 
     policy = RestartPolicy(initial_backoff=0.5, factor=2, jitter=0, max_restarts=5)
     tree = Supervisor(
@@ -184,10 +184,32 @@ async def test_a_wait_that_an_operator_ended_holds_up_nobody(autojump_clock):
     )
     async with supervisor.running(tree, log=False) as pool:
         await pool.stop("t/w/0")
-        await trio.sleep(0.75)  # the other one waits until 1.5
-        assert pool.info("t/w/1").next_restart == 1.5
+        await trio.sleep(1)  # the other one waits until 1.75
+        assert pool.info("t/w/1").next_restart == 1.75
         await pool.stop("t/w/1")
-        fail[0] = [0.75]
+        fail[0] = [1.0]
         await pool.start("t/w/0")
         await trio.sleep(1)
-    assert [when for replica, when in starts if replica == 0] == [0.0, 0.75, 1.25]
+    assert [when for replica, when in starts if replica == 0] == [0.0, 1.0, 1.5]
+
+
+async def test_a_wait_that_an_operator_cut_short_is_over(autojump_clock):
+    """In a group, one that was started by hand during a long wait and fails again waits for its new decision alone."""
+    starts: list[float] = []
+
+    async def work(ctx):
+        starts.append(trio.current_time())
+        if len(starts) <= 3:
+            raise ValueError("boom")
+        await trio.sleep_forever()
+
+    policy = RestartPolicy(initial_backoff=0.5, factor=8, max_backoff=4, jitter=0)
+    tree = Supervisor(
+        "t", [Worker("w", work, restart=policy), Worker("other", idle)], strategy="one_for_all"
+    )
+    async with supervisor.running(tree, wait_ready=False, log=False) as pool:
+        await trio.sleep(1)
+        assert pool.info("t/w/0").next_restart == 4.5
+        await pool.restart("t/w/0")  # forgives: the next failure is the first in a row
+        await trio.sleep(10)
+    assert starts == [0, 0.5, 1, 1.5]

@@ -91,7 +91,11 @@ def failures(draw):
         | st.builds(
             Plan[Child],
             lowest=st.integers(0, len(children)),
-            not_before=st.integers(0, 80).map(lambda n: n / 8),
+            waits=st.lists(
+                st.tuples(st.sampled_from(children), st.integers(0, 80).map(lambda n: n / 8)),
+                max_size=3,
+                unique_by=lambda wait: id(wait[0]),
+            ).map(tuple),
         )
     )
     return children, failed, strategy, under_way, draw(st.integers(0, 80)) / 8
@@ -111,9 +115,11 @@ def test_a_group_restarts_whole(case) -> None:
     assert is_waves(plan.start)
     assert is_waves(plan.stop)
     assert plan.lowest == lowest
-    # Whoever the plan under way was to start has its moment, unless all of them were stopped by hand.
-    due = under_way is not None and any(m.wanted for wave in under_way.start for m in wave)
-    assert plan.not_before == (max(when, under_way.not_before) if due else when)
+    # Who still waits for its restart is waited for: not who was stopped or started by hand meanwhile, and not who failed again.
+    due = [] if under_way is None else under_way.waits
+    left = {c: at for c, at in due if c.wanted and not c.alive and c is not failed}
+    assert dict(plan.waits) == {**left, failed: when}
+    assert plan.not_before == max(when, *left.values(), 0)
     stopped = flat(plan.stop)
     assert [c.rank for c in stopped] == sorted((c.rank for c in stopped), reverse=True)
     assert all(child.alive for child in stopped)
