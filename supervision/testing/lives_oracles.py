@@ -28,7 +28,7 @@ def no_orphans(tree: TreeTrace, at: Moment) -> None:
         if isinstance(event, Started):
             before = alive.get(path)
             must(before is None, me, f"{path} began run {event.run} while another lives", [event])
-            parent = tree.parent(path)
+            parent = tree.parent(path, event)
             must(
                 not parent or parent in alive,
                 me,
@@ -44,7 +44,7 @@ def no_orphans(tree: TreeTrace, at: Moment) -> None:
                 f"{path}: the end of run {event.run} was reported, but run {began.run if began else 'none'} is alive",
                 [event],
             )
-            if isinstance(tree.specs.get(path), Supervisor):
+            if isinstance(tree.declared(path, event), Supervisor):
                 left = [other for other in alive if other.startswith(f"{path}/")]
                 must(not left, me, f"{path} has ended, but {', '.join(left)} live on", [event])
         elif isinstance(event, TreeStopped):
@@ -61,7 +61,7 @@ def nothing_after_stop(tree: TreeTrace, _at: Moment) -> None:
     for event in tree.events:
         must(last is None, me, f"{event.path}: {event.kind} after the tree had stopped", [event])
         if isinstance(event, (StopRequested, GaveUp)):
-            if isinstance(tree.specs.get(event.path), Supervisor):
+            if isinstance(tree.declared(event.path, event), Supervisor):
                 going.setdefault(event.path, event)
         elif isinstance(event, Started):
             for path, reason in going.items():

@@ -45,7 +45,7 @@ class _Failures:
         path = event.path
         if isinstance(event, Started):
             self._ready.discard(path)
-            if isinstance(self.tree.specs.get(path), Supervisor):
+            if isinstance(self.tree.declared(path, event), Supervisor):
                 for below in [p for p in self.known if p.startswith(f"{path}/")]:
                     self.known[below] = {0}
             if event.seq not in self.tree.timed:  # perhaps by hand, which forgives
@@ -58,7 +58,7 @@ class _Failures:
             self.known[path] = {event.attempt}
 
     def _ended(self, event: Failed | Ended, lasted: float) -> None:
-        path, spec = event.path, self.tree.spec(event.path)
+        path, spec = event.path, self.tree.spec(event.path, event)
         before = self.known.get(path, {0})
         if spec is not None:
             well = lasted >= spec.restart.reset_after
@@ -69,20 +69,17 @@ class _Failures:
         self.before[path] = before
         self.error[path] = event.error
         self.known[path] = {n + 1 for n in before}
-        if self._in_group(path):
+        if self._in_group(event):
             # It may have been about to be stopped with its group, which counts as nothing.
             self.known[path] |= before
 
-    def _in_group(self, path: str) -> bool:
-        above = path.rpartition("/")[0]
-        while above and not isinstance(self.tree.specs.get(above), Supervisor):
-            above = above.rpartition("/")[0]
-        spec = self.tree.specs.get(above)
-        return isinstance(spec, Supervisor) and spec.strategy is not Strategy.ONE_FOR_ONE
+    def _in_group(self, event: Event) -> bool:
+        above = self.tree.declared(self.tree.parent(event.path, event), event)
+        return isinstance(above, Supervisor) and above.strategy is not Strategy.ONE_FOR_ONE
 
-    def used_up(self, path: str) -> bool:
+    def used_up(self, path: str, at: Event) -> bool:
         """True if the last end of `path` may have been one too many, or one that no restart cures."""
-        spec = self.tree.spec(path)
+        spec = self.tree.spec(path, at)
         if spec is None:
             return True
         policy = spec.restart
@@ -101,8 +98,8 @@ def intensity_respected(tree: TreeTrace, _at: Moment) -> None:
         if isinstance(event, Started):
             windows.pop(event.path, None)
         elif isinstance(event, RestartScheduled):
-            parent = tree.parent(event.path)
-            stamps, limit = _window(tree, windows, parent, event.time)
+            parent = tree.parent(event.path, event)
+            stamps, limit = _window(tree, windows, parent, event)
             must(
                 limit is None or len(stamps) < limit,
                 me,
@@ -118,10 +115,10 @@ def intensity_respected(tree: TreeTrace, _at: Moment) -> None:
             )
             stamps.append(event.time)
         elif isinstance(event, GaveUp):
-            stamps, limit = _window(tree, windows, event.path, event.time)
+            stamps, limit = _window(tree, windows, event.path, event)
             full = limit is not None and len(stamps) >= limit
             must(
-                full or failures.used_up(event.child),
+                full or failures.used_up(event.child, event),
                 me,
                 f"{event.path} gave up at {event.time:g} because of {event.child}, but {len(stamps)} of {limit} restarts"
                 " are used in its window, and the child's own limit is not used up",
@@ -129,7 +126,7 @@ def intensity_respected(tree: TreeTrace, _at: Moment) -> None:
             )
         elif isinstance(event, FailedForGood):
             must(
-                failures.used_up(event.path),
+                failures.used_up(event.path, event),
                 me,
                 f"{event.path} stays failed at {event.time:g}, but its limit is not used up",
                 [event],
@@ -138,14 +135,14 @@ def intensity_respected(tree: TreeTrace, _at: Moment) -> None:
 
 
 def _window(
-    tree: TreeTrace, windows: dict[str, deque[float]], path: str, now: float
+    tree: TreeTrace, windows: dict[str, deque[float]], path: str, at: Event
 ) -> tuple[deque[float], int | None]:
     """The restarts in the window of a supervisor that ends now, and how many may be in it."""
-    spec = tree.specs.get(path)
+    spec = tree.declared(path, at)
     stamps = windows.setdefault(path, deque())
     if not isinstance(spec, Supervisor):
         return stamps, None
-    while stamps and now - stamps[0] > spec.period:
+    while stamps and at.time - stamps[0] > spec.period:
         stamps.popleft()
     return stamps, spec.intensity
 
@@ -158,7 +155,7 @@ def backoff_exact(tree: TreeTrace, _at: Moment) -> None:
     for event in tree.events:
         path = event.path
         if isinstance(event, RestartScheduled):
-            spec = tree.spec(path)
+            spec = tree.spec(path, event)
             if spec is not None:
                 low, high = _wait(spec.restart, event.attempt)
                 must(
@@ -188,7 +185,9 @@ def backoff_exact(tree: TreeTrace, _at: Moment) -> None:
                 )
         elif isinstance(event, (Ended, Failed)):
             due.pop(path, None)
-            if isinstance(tree.specs.get(path), Supervisor):  # its next run starts them all anew
+            if isinstance(
+                tree.declared(path, event), Supervisor
+            ):  # its next run starts them all anew
                 due = {p: e for p, e in due.items() if not p.startswith(f"{path}/")}
         failures.see(event)
 
@@ -214,7 +213,7 @@ def no_lost_restart(tree: TreeTrace, at: Moment) -> None:
         if isinstance(event, (Started, Ended, Failed)):
             undecided.pop(path, None)
             due.pop(path, None)
-            if isinstance(tree.specs.get(path), Supervisor):
+            if isinstance(tree.declared(path, event), Supervisor):
                 for below in [p for p in undecided if p.startswith(f"{path}/")]:
                     del undecided[below]
             if isinstance(event, Failed) or (

@@ -5,7 +5,7 @@ The rule: it is filled by a tap, in the step of each event, so it is complete wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 
 import trio
@@ -28,7 +28,7 @@ class TreeTrace:
         root: the declaration.
         events: all of it, in order.
         live: the tree, which can still be looked at after its end.
-        specs: the spec of each supervisor and worker by path; those added at run time too.
+        specs: the spec of each supervisor and worker by path, the last if it was added more than once; see `declared`.
         postbooks: what became of each message, by path of the replica it was for.
         ledgers: what job workers and their engines said to each other, one for each engine.
     """
@@ -37,7 +37,9 @@ class TreeTrace:
         self.live = live
         self.root: Supervisor = live.spec
         self.events: list[Event] = []
-        self.specs: dict[str, Spec] = dict(self.root.walk())
+        self.specs: dict[str, Spec] = {}
+        self._declared: dict[str, list[tuple[int, Spec]]] = {}
+        self._declare(self.root.walk(), 0)
         self.timed: set[int] = set()
         """Numbers of the starts that a timer made, not a supervisor's plan and not an operator."""
         self.ledgers: list[Ledger] = []
@@ -46,6 +48,11 @@ class TreeTrace:
         self._timers = f"timers of {self.root.name}"
         self._witness(self.root)
         live.events.tap(self._heard)
+
+    def _declare(self, specs: Iterable[tuple[str, Spec]], since: int) -> None:
+        for path, spec in specs:
+            self.specs[path] = spec
+            self._declared.setdefault(path, []).append((since, spec))
 
     def _witness(self, spec: Spec) -> None:
         """Listen to the engines of job workers."""
@@ -81,7 +88,7 @@ class TreeTrace:
                     if isinstance(added, Supervisor)
                     else [(event.path, added)]
                 )
-                self.specs.update(pairs)
+                self._declare(pairs, event.seq)
 
     def _keep_book(self, path: str) -> None:
         """Number the messages of a replica that has just been started, if it is one."""
@@ -89,14 +96,23 @@ class TreeTrace:
         if isinstance(member, Replica):
             self.postbooks[path] = witness(member.mailbox)
 
-    def spec(self, path: str) -> Spec | None:
-        """The spec of a supervisor, or of the worker that a replica belongs to."""
-        return self.specs.get(path) or self.specs.get(path.rpartition("/")[0])
+    def declared(self, path: str, at: Event | None = None) -> Spec | None:
+        """The spec of a supervisor or a worker, now or as of an event: a child that was removed may come again as another."""
+        known = self._declared.get(path)
+        if known is None:
+            return None
+        if at is None or len(known) == 1:
+            return known[-1][1]
+        return next((spec for since, spec in reversed(known) if since <= at.seq), known[0][1])
 
-    def parent(self, path: str) -> str:
+    def spec(self, path: str, at: Event | None = None) -> Spec | None:
+        """The spec of a supervisor, or of the worker that a replica belongs to."""
+        return self.declared(path, at) or self.declared(path.rpartition("/")[0], at)
+
+    def parent(self, path: str, at: Event | None = None) -> str:
         """The path of the supervisor of a child; that of the root is empty."""
         above = path.rpartition("/")[0]
-        return above if path in self.specs else above.rpartition("/")[0]
+        return above if self.declared(path, at) is not None else above.rpartition("/")[0]
 
 
 class Trace:

@@ -249,3 +249,25 @@ def test_a_crash_while_the_group_restarts_counts_as_nothing():
             sim.judge()
     decisions = [e for e in sim.trace.trees[0].events if isinstance(e, RestartScheduled)]
     assert [(e.path, e.attempt) for e in decisions] == [("t/a/0", 1), ("t/a/1", 1)]
+
+
+def test_what_was_declared_then_judges_what_happened_then() -> None:
+    """A child that was removed and comes again under its name with another policy is judged by its own, each time."""
+    patient, quick = (attrs.evolve(EXACT, max_restarts=n, initial_backoff=n) for n in (5, 1))
+    with Sim() as sim:
+        pool = sim.supervise(faulty(Supervisor("t", [Worker("a", idle)], auto_shutdown="never")))
+        for policy in (quick, patient, quick):
+            worker = faulty(Worker("x", idle, restart=policy, on_failed="hold"))
+            sim.run(pool.start_child, "t", worker)
+            sim.grips["t/x/0"].crash()
+            sim.advance(5)
+            if policy is quick:
+                sim.grips["t/x/0"].crash()  # uses up its limit
+                sim.settle()
+            else:
+                sim.run(pool.stop, "t/x/0")
+            sim.run(pool.remove, "t/x")
+        sim.judge()
+
+    limits = [event.limit for event in sim.trace.of(RestartScheduled)]
+    assert limits == [1, 5, 1]
