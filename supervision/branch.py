@@ -140,8 +140,7 @@ class Branch(Member):
         self.alive = True
         self.run += 1
         self.cause = None
-        self.next_restart = None
-        self.ready_at = None
+        self.next_restart = self.ready_at = None
         self.stopping = False
         self._given_up = None
         self.budget = Budget(self.spec.intensity, self.spec.period)
@@ -151,6 +150,7 @@ class Branch(Member):
         for slot in [slot for slot in self.slots.values() if not slot.listed]:
             del self.slots[slot.spec.name]
             for member in slot.members:
+                member.wanted = False  # whoever waits for it to run again waits in vain
                 member.retire("stopped")
                 self.parent.member_forgotten(member)
         for member in self.members():

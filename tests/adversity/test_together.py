@@ -213,3 +213,20 @@ async def test_a_wait_that_an_operator_cut_short_is_over(autojump_clock):
         await pool.restart("t/w/0")  # forgives: the next failure is the first in a row
         await trio.sleep(10)
     assert starts == [0, 0.5, 1, 1.5]
+
+
+async def test_a_restart_ends_for_a_child_that_is_forgotten_meanwhile(autojump_clock):
+    """One that was added at run time and whose supervisor begins anew in the same instant does not come back: the call says so."""
+    for _ in range(10):  # in whatever order the two go on
+        async with running(Supervisor("t", [Supervisor("in", [Worker("w", idle)])])) as pool:
+            await pool.start_child("in", Worker("x", idle))
+
+            async def restart_it() -> None:
+                with pytest.raises(NotRunning, match=r"t/in(/x/0)? .*'restart' cannot be done"):
+                    await pool.restart("t/in/x/0")
+
+            with trio.fail_after(60):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(restart_it)
+                    nursery.start_soon(pool.restart, "t/in")
+            assert [worker.path for worker in pool.workers()] == ["t/in/w/0"]
