@@ -19,6 +19,7 @@ from supervision import (
     Supervisor,
     Worker,
 )
+from supervision.testing import schedules
 from tests.properties.looking import looking
 from tests.properties.world import Declared, World, quick
 
@@ -90,9 +91,10 @@ class Operators(RuleBasedStateMachine):
         self.box: list[World] = []
         self.added = 0
 
-    @initialize(data=st.data(), linger=st.sampled_from([0.0, 0.0, 0.5, 1.5]))
-    def open(self, data, linger) -> None:
-        self.world = World(data.draw(trees(self.box).map(Declared)).spec, linger=linger)
+    @initialize(data=st.data(), linger=st.sampled_from([0.0, 0.0, 0.5, 1.5]), schedule=schedules())
+    def open(self, data, linger, schedule) -> None:
+        spec = data.draw(trees(self.box).map(Declared)).spec
+        self.world = World(spec, linger=linger, schedule=schedule)
         self.box.append(self.world)
         self.world.sim.settle()
         self.world.judge()

@@ -22,7 +22,7 @@ from supervision.events import (
     StopRequested,
     TreeStopped,
 )
-from supervision.testing import Pending, Sim
+from supervision.testing import Pending, Schedule, Sim
 from tests.properties.watched import watched_states
 
 STOP_TIMEOUT = 4.0
@@ -67,11 +67,18 @@ class Puppet:
 class World:
     """A running tree, its puppets, and its records."""
 
-    def __init__(self, tree: Supervisor, *, linger: float = 0.0, start: str | None = None) -> None:
+    def __init__(
+        self,
+        tree: Supervisor,
+        *,
+        linger: float = 0.0,
+        start: str | None = None,
+        schedule: Schedule | None = None,
+    ) -> None:
         self.tree = tree
         self.linger = linger
         """Seconds for which each puppet shields itself when it is cancelled."""
-        self.sim = Sim()
+        self.sim = Sim(schedule=schedule)
         self.tasks = trio.lowlevel.current_statistics().tasks_living
         """Tasks of the run while nothing of the test's is in it."""
         self.alive: dict[str, Puppet] = {}
