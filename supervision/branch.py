@@ -54,7 +54,6 @@ class Branch(Member):
 
     __slots__ = (
         "_advancing",
-        "_given_up",
         "_ranks",
         "_swept_significant",
         "_sweep",
@@ -73,7 +72,6 @@ class Branch(Member):
         self.slots: dict[str, Slot] = {}
         self.budget = Budget(spec.intensity, spec.period)
         self.stopping = False
-        self._given_up: Exception | None = None
         self._sweep: Sweep | None = None
         self._advancing = False
         self._ranks = 0
@@ -143,7 +141,7 @@ class Branch(Member):
         self.next_restart = None
         self.ready_at = None
         self.stopping = False
-        self._given_up = None
+        self.given_up = None
         self.budget = Budget(self.spec.intensity, self.spec.period)
         self.become(State.RUNNING, Phase.STARTING)
         self._unfinished = None
@@ -202,7 +200,7 @@ class Branch(Member):
         return self.stopping or self.parent.closing
 
     def _give_up(self, error: Exception) -> None:
-        self._given_up = error
+        self.given_up = error
         self._stop_children()
 
     def _down(self) -> None:
@@ -213,7 +211,7 @@ class Branch(Member):
                     member.retire("stopped")
         now = self.tree.now()
         lasted = self.lasted(now)
-        error = self._given_up
+        error = self.given_up
         how = Ending.STOPPED if self.cause else Ending.FAILED if error else Ending.RETURNED
         if how is Ending.FAILED:
             self.tree.emit(Failed, self.path, self.run, error=error, lasted=lasted)
@@ -309,7 +307,7 @@ class Branch(Member):
     def _why_stopped(self) -> str:
         if self.cause is not None:
             return self.cause
-        return f"{self.path} gives up" if self._given_up else f"{self.path} is done"
+        return f"{self.path} gives up" if self.given_up else f"{self.path} is done"
 
     # -- what children report --------------------------------------------------------------------
 

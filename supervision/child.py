@@ -325,7 +325,7 @@ class Replica(Member):
         ctx.stopping = True
         if ctx.cleaning is not None:
             ctx.cleaning.deadline = inf  # from now on the stop deadline counts
-        if (self.spec.mailbox.drain or self.drains) and not self.wanted_again() and box.queue:
+        if (self.spec.mailbox.drain or self.drains) and not self.comes_again() and box.queue:
             ctx.draining = True
             box.refuse("draining")
         self.become(State.RUNNING, Phase.DRAINING if ctx.draining else Phase.STOPPING)
@@ -345,10 +345,6 @@ class Replica(Member):
             self._watch(self.deadline, self._deadline_passed)
         else:
             self._unwatch()
-
-    def wanted_again(self) -> bool:
-        """True if this stop is only the first half of a restart."""
-        return self.wanted and not self.tree.final
 
     def _deadline_passed(self) -> None:
         self.force(f"still there {self.spec.shutdown:g} s after it was asked to stop")
