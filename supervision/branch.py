@@ -255,7 +255,8 @@ class Branch(Member):
                 self._leave_out(member)
             if member.alive:
                 sweep.waiting.add(member)
-                member.ask(why)
+                if member.cause != BY_ITSELF:
+                    member.ask(why)
 
     def _leave_out(self, member: Member) -> None:
         """A temporary child is stopped with its group, and not started again with it."""

@@ -257,7 +257,7 @@ class Replica(Member):
             self._cancel("asked to stop, and no work in hand")
 
     def stop_self(self) -> None:
-        if self.cause is None and self.alive:
+        if self.alive and (self.cause is None or self.comes_again()):
             self.wanted = False
             self.ask(BY_ITSELF)
 
