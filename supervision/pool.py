@@ -152,10 +152,13 @@ class Pool(View):
         Raises:
             IllegalTransition: it is disabled.
             StartFailed: the new run failed before it was ready; its supervisor goes on as after any failure.
-            NotRunning: somebody stopped it, or the tree, meanwhile.
+            NotRunning: somebody stopped it, or the tree, meanwhile, or is about to remove it.
         """
         branch, members = self._targets(path, "restart")
         self._refuse_own(path, "restart")
+        members = [member for member in members if not member.doomed]
+        if not members:
+            raise NotRunning(path, "restart", "is being removed")
         runs = {member: member.run for member in members}
         for member in members:
             if member.state is State.DISABLED:

@@ -311,6 +311,26 @@ async def test_surplus_replicas_do_not_come_back(autojump_clock) -> None:
         assert [w.path for w in pool.workers() if w.name == "w"] == ["t/in/w/0"]
 
 
+async def test_surplus_replicas_are_not_restarted_by_hand(autojump_clock) -> None:
+    """A restart of a worker leaves out the replicas that are on their way out, and says so if it names only those."""
+
+    async def slow(ctx) -> None:
+        with ctx.busy():
+            await ctx.sleep(inf)
+            await trio.sleep(5)
+
+    async def refused(pool) -> None:
+        with pytest.raises(NotRunning, match="being removed"):
+            await pool.restart("t/w/2")
+
+    async with running(Supervisor("t", [Worker("w", slow, replicas=3)])) as pool:
+        with trio.move_on_after(1):
+            await pool.scale("w", 1)
+        await together(partial(pool.restart, "w"), partial(refused, pool))
+
+        assert [(w.path, w.state, w.run) for w in pool.workers()] == [("t/w/0", "running", 2)]
+
+
 async def test_operators_after_the_end(autojump_clock) -> None:
     """After the tree's end every verb says so, and none waits."""
     async with running(Supervisor("t", [Worker("w", idle)])) as pool:
