@@ -188,6 +188,13 @@ class Pool(View):
             IllegalTransition: it is running or restarting; stop it first.
         """
         await trio.lowlevel.checkpoint()
+        branch, slot, _ = self._tree.locate(path)
+        if slot is not None and not slot.members:  # a worker that was scaled to none
+            self._running_branch(branch.path, "remove")
+            del branch.slots[slot.spec.name]
+            self._tree.structure_changed()
+            self._tree.emit(Changed, f"{branch.path}/{slot.spec.name}", what="was removed")
+            return
         branch, members = self._targets(path, "remove")
         for member in members:
             if member.state not in _DOWN:

@@ -9,7 +9,7 @@ from math import inf
 import pytest
 import trio
 
-from actors import Actor, ActorStopped, WouldWaitForItself
+from actors import Actor, ActorStopped, NoSuchActor, WouldWaitForItself
 from supervision import (
     IllegalTransition,
     NotRunning,
@@ -329,6 +329,22 @@ async def test_surplus_replicas_are_not_restarted_by_hand(autojump_clock) -> Non
         await together(partial(pool.restart, "w"), partial(refused, pool))
 
         assert [(w.path, w.state, w.run) for w in pool.workers()] == [("t/w/0", "running", 2)]
+
+
+async def test_removed_without_replicas(autojump_clock) -> None:
+    """A worker that was scaled to none can be removed like any other that is down, and its name is free again."""
+    tree = Supervisor("t", [Supervisor("dyn", max_children=1)], auto_shutdown="never")
+    async with running(tree) as pool:
+        for parent in ("dyn", "t"):
+            await pool.start_child(parent, Worker("w", idle))
+            await pool.scale("w", 0)
+            await pool.remove("w")
+            with pytest.raises(NoSuchActor):
+                pool.ref("w")
+            assert pool.counts("dyn").specs == 0
+        await pool.start_child("dyn", Worker("w", idle, replicas=2))
+
+        assert [worker.path for worker in pool.workers()] == ["t/dyn/w/0", "t/dyn/w/1"]
 
 
 async def test_operators_after_the_end(autojump_clock) -> None:
