@@ -172,6 +172,10 @@ class Branch(Member):
         for member in reversed(list(self.members())):
             member.force(why)
 
+    def expect(self) -> None:
+        for member in self.members():
+            member.expect()
+
     def retire(self, why: str) -> None:
         for member in self.members():
             member.retire(why)
@@ -306,9 +310,8 @@ class Branch(Member):
             self._stop_children()
 
     def _why_stopped(self) -> str:
-        if self.cause is not None:
-            return self.cause
-        return f"{self.path} gives up" if self.given_up else f"{self.path} is done"
+        by_itself = f"{self.path} gives up" if self.given_up else f"{self.path} is done"
+        return by_itself if self.cause is None else self.cause
 
     # -- what children report --------------------------------------------------------------------
 
@@ -421,13 +424,12 @@ class Branch(Member):
         group: tuple[str, ...] = ()
         plan = None
         if self.spec.strategy is not Strategy.ONE_FOR_ONE:
-            under_way = self._sweep.plan if self._sweep is not None else None
             plan = group_plan(
                 self.spec.strategy,
                 self.members(),
                 member,
                 not_before=now + decision.delay,
-                under_way=under_way,
+                under_way=None if self._sweep is None else self._sweep.plan,
             )
             group = tuple(
                 dict.fromkeys(m.name for wave in plan.start for m in wave if m is not member)
@@ -494,6 +496,5 @@ class Branch(Member):
         return known
 
     def _strict(self) -> bool:
-        if self.ready_at is not None or self.run > 1:
-            return False
-        return self.tree.strict or self.spec.start is Start.STRICT
+        first = self.ready_at is None and self.run == 1
+        return first and (self.tree.strict or self.spec.start is Start.STRICT)

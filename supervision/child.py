@@ -83,7 +83,7 @@ class Replica(Member):
         super().__init__(tree, parent, spec, path, rank)
         self.number = number
         self.mailbox = Mailbox(path, spec.mailbox, tree.office)
-        if not spec.enabled:
+        if self.switched_off:
             self.mailbox.closed = "disabled"
         self.ctx: Context | None = None
         self.scope: trio.CancelScope | None = None
@@ -122,7 +122,9 @@ class Replica(Member):
             self, box, path=self.path, name=self.name, replica=self.number, run=self.run
         )
         if spec.watchdog is not None:
-            self.ctx.beat_at = self.since  # says that somebody looks; before it is ready nobody does
+            self.ctx.beat_at = (
+                self.since
+            )  # says that somebody looks; before it is ready nobody does
         if not self._ending_now or self.scope is None or self.scope.cancel_called:
             self.scope = trio.CancelScope()
         if spec.start_timeout is not None:
@@ -400,6 +402,10 @@ class Replica(Member):
             thread=waits_for_thread(self.task),
         )
         self._watch(self.tree.now() + REPORT_EVERY, self._report)
+
+    def expect(self) -> None:
+        if not self.switched_off:
+            self.mailbox.closed = None
 
     def retire(self, why: str) -> None:
         self.mailbox.close(why)

@@ -142,6 +142,17 @@ class Member:
         """Nothing will start it by itself any more: answer everybody who waits for it."""
         raise NotImplementedError
 
+    def expect(self) -> None:
+        """A run will begin, now or when its turn comes: it may be sent to, unless it is disabled."""
+        raise NotImplementedError
+
+    @property
+    def switched_off(self) -> bool:
+        """True if it, or a supervisor above, is disabled."""
+        above = self.parent
+        off = self.state is State.DISABLED
+        return off or (isinstance(above, Member) and above.switched_off)
+
     def halt(self) -> None:
         """Forget a start that is due: it is not alive and is to stay so."""
         if self.timer is not None:
@@ -214,6 +225,7 @@ class Member:
         self.failures = 0
         self.finished = False
         self._errors = None
+        self.expect()
 
     def lasted(self, now: float) -> float:
         """Seconds from when the run was ready to `now`; 0 if it never was."""
