@@ -229,6 +229,10 @@ class Pool(View):
                 member.wanted = False
                 member.become(State.DISABLED)
                 member.retire("disabled")
+        elif present:  # it runs, also if it was declared disabled
+            for member in added:
+                member.wanted = True
+                member.become(State.PENDING)
         self._tree.structure_changed()
         self._tree.emit(
             Changed, f"{branch.path}/{slot.spec.name}", what=f"was scaled to {replicas}"

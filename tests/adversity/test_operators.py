@@ -422,3 +422,13 @@ async def test_scaled_while_disabled(autojump_clock) -> None:
 
         await pool.enable("w")
         assert [w.state for w in pool.workers() if w.name == "w"] == ["running"] * 3
+
+
+async def test_scaled_after_it_was_enabled(autojump_clock) -> None:
+    """New replicas of a worker that was declared disabled and is enabled now run like the others."""
+    async with running(Supervisor("t", [Worker("w", idle, enabled=False)])) as pool:
+        await pool.enable("w")
+        await pool.scale("w", 3)
+
+        assert [w.phase for w in pool.workers()] == ["ready"] * 3
+        pool.ref("t/w/2").tell_nowait("somebody is there")
