@@ -290,7 +290,8 @@ class Context:
             )
         watch = Watch(target, self.mailbox, self._is_alive)
         run = target.mailbox.run
-        self.host.watches.add(watch, run=getattr(run, "run", 0), alive=run is not None)
+        host = run.host if isinstance(run, Context) else self.host  # it may be of another tree
+        host.watches.add(watch, run=getattr(run, "run", 0), alive=run is not None)
         return watch
 
     @property

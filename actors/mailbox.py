@@ -62,6 +62,7 @@ class Mailbox:
         "path",
         "peak",
         "queue",
+        "read_by",
         "reader",
         "redeliver",
         "rejected",
@@ -81,6 +82,8 @@ class Mailbox:
         self.queue: deque[object] = _UNUSED  # most mailboxes are never written to
         self.waiters: OrderedDict[object, object] | None = None  # task, or an ask itself -> item
         self.reader: trio.lowlevel.Task | None = None
+        self.read_by: trio.lowlevel.Task | None = None
+        """The task that last waited as the reader of a function: it need not be the run's own."""
         self.run: Reader | None = None
         """The run that reads it now (a `Context`), or None between runs."""
         self.in_hand: object = NOTHING
@@ -255,7 +258,7 @@ class Mailbox:
         """
         if self.reader is not None:
             raise trio.BusyResourceError(f"another task already reads the mailbox of {self.path}")
-        self.reader = current_task()
+        self.reader = self.read_by = current_task()
 
     def unpark(self, _: object) -> Abort:
         """The waiting reader is cancelled."""
@@ -342,6 +345,7 @@ class Mailbox:
         `error` is what the run raised, or None if it was cancelled. A worker that returns has handled its last message.
         """
         item, self.in_hand = self.in_hand, NOTHING
+        self.read_by = None
         if item is not NOTHING:
             self._settle(item, run, error)
         if self.ticks:

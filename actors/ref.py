@@ -293,9 +293,10 @@ _DEPTH: Final = 32
 def blocks(asker: Asker, task: trio.lowlevel.Task | None) -> bool:
     """True if the asker's own reading of messages stands still while `task` waits.
 
-    That is so for the run's own task; and, while an `Actor` has a message in hand, for tasks its handler started.
+    That is so for the run's own task, or the one in which a function reads them instead; and, while an `Actor` has a message in
+    hand, for tasks its handler started.
     """
-    if task is asker.task:
+    if task is (asker.mailbox.read_by or asker.task):
         return True
     if not asker.one_at_a_time or asker.mailbox.in_hand is NOTHING:
         return False

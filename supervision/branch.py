@@ -54,7 +54,6 @@ class Branch(Member):
 
     __slots__ = (
         "_advancing",
-        "_given_up",
         "_ranks",
         "_swept_significant",
         "_sweep",
@@ -73,7 +72,6 @@ class Branch(Member):
         self.slots: dict[str, Slot] = {}
         self.budget = Budget(spec.intensity, spec.period)
         self.stopping = False
-        self._given_up: Exception | None = None
         self._sweep: Sweep | None = None
         self._advancing = False
         self._ranks = 0
@@ -142,7 +140,7 @@ class Branch(Member):
         self.cause = None
         self.next_restart = self.ready_at = None
         self.stopping = False
-        self._given_up = None
+        self.given_up = None
         self.budget = Budget(self.spec.intensity, self.spec.period)
         self.become(State.RUNNING, Phase.STARTING)
         self._unfinished = None
@@ -174,6 +172,10 @@ class Branch(Member):
         for member in reversed(list(self.members())):
             member.force(why)
 
+    def expect(self) -> None:
+        for member in self.members():
+            member.expect()
+
     def retire(self, why: str) -> None:
         for member in self.members():
             member.retire(why)
@@ -202,7 +204,7 @@ class Branch(Member):
         return self.stopping or self.parent.closing
 
     def _give_up(self, error: Exception) -> None:
-        self._given_up = error
+        self.given_up = error
         self._stop_children()
 
     def _down(self) -> None:
@@ -213,7 +215,7 @@ class Branch(Member):
                     member.retire("stopped")
         now = self.tree.now()
         lasted = self.lasted(now)
-        error = self._given_up
+        error = self.given_up
         how = Ending.STOPPED if self.cause else Ending.FAILED if error else Ending.RETURNED
         if how is Ending.FAILED:
             self.tree.emit(Failed, self.path, self.run, error=error, lasted=lasted)
@@ -257,7 +259,8 @@ class Branch(Member):
                 self._leave_out(member)
             if member.alive:
                 sweep.waiting.add(member)
-                member.ask(why)
+                if member.cause != BY_ITSELF:
+                    member.ask(why)
 
     def _leave_out(self, member: Member) -> None:
         """A temporary child is stopped with its group, and not started again with it."""
@@ -307,9 +310,8 @@ class Branch(Member):
             self._stop_children()
 
     def _why_stopped(self) -> str:
-        if self.cause is not None:
-            return self.cause
-        return f"{self.path} gives up" if self._given_up else f"{self.path} is done"
+        by_itself = f"{self.path} gives up" if self.given_up else f"{self.path} is done"
+        return by_itself if self.cause is None else self.cause
 
     # -- what children report --------------------------------------------------------------------
 
@@ -422,13 +424,12 @@ class Branch(Member):
         group: tuple[str, ...] = ()
         plan = None
         if self.spec.strategy is not Strategy.ONE_FOR_ONE:
-            under_way = self._sweep.plan if self._sweep is not None else None
             plan = group_plan(
                 self.spec.strategy,
                 self.members(),
                 member,
                 not_before=now + decision.delay,
-                under_way=under_way,
+                under_way=None if self._sweep is None else self._sweep.plan,
             )
             group = tuple(
                 dict.fromkeys(m.name for wave in plan.start for m in wave if m is not member)
@@ -495,6 +496,5 @@ class Branch(Member):
         return known
 
     def _strict(self) -> bool:
-        if self.ready_at is not None or self.run > 1:
-            return False
-        return self.tree.strict or self.spec.start is Start.STRICT
+        first = self.ready_at is None and self.run == 1
+        return first and (self.tree.strict or self.spec.start is Start.STRICT)

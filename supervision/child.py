@@ -83,7 +83,7 @@ class Replica(Member):
         super().__init__(tree, parent, spec, path, rank)
         self.number = number
         self.mailbox = Mailbox(path, spec.mailbox, tree.office)
-        if not spec.enabled:
+        if self.switched_off:
             self.mailbox.closed = "disabled"
         self.ctx: Context | None = None
         self.scope: trio.CancelScope | None = None
@@ -121,6 +121,10 @@ class Replica(Member):
         self.ctx = box.run = Context(
             self, box, path=self.path, name=self.name, replica=self.number, run=self.run
         )
+        if spec.watchdog is not None:
+            self.ctx.beat_at = (
+                self.since
+            )  # says that somebody looks; before it is ready nobody does
         if not self._ending_now or self.scope is None or self.scope.cancel_called:
             self.scope = trio.CancelScope()
         if spec.start_timeout is not None:
@@ -257,7 +261,7 @@ class Replica(Member):
             self._cancel("asked to stop, and no work in hand")
 
     def stop_self(self) -> None:
-        if self.cause is None and self.alive:
+        if self.alive and (self.cause is None or self.comes_again()):
             self.wanted = False
             self.ask(BY_ITSELF)
 
@@ -325,7 +329,7 @@ class Replica(Member):
         ctx.stopping = True
         if ctx.cleaning is not None:
             ctx.cleaning.deadline = inf  # from now on the stop deadline counts
-        if (self.spec.mailbox.drain or self.drains) and not self.wanted_again() and box.queue:
+        if (self.spec.mailbox.drain or self.drains) and not self.comes_again() and box.queue:
             ctx.draining = True
             box.refuse("draining")
         self.become(State.RUNNING, Phase.DRAINING if ctx.draining else Phase.STOPPING)
@@ -345,10 +349,6 @@ class Replica(Member):
             self._watch(self.deadline, self._deadline_passed)
         else:
             self._unwatch()
-
-    def wanted_again(self) -> bool:
-        """True if this stop is only the first half of a restart."""
-        return self.wanted and not self.tree.final
 
     def _deadline_passed(self) -> None:
         self.force(f"still there {self.spec.shutdown:g} s after it was asked to stop")
@@ -402,6 +402,10 @@ class Replica(Member):
             thread=waits_for_thread(self.task),
         )
         self._watch(self.tree.now() + REPORT_EVERY, self._report)
+
+    def expect(self) -> None:
+        if not self.switched_off:
+            self.mailbox.closed = None
 
     def retire(self, why: str) -> None:
         self.mailbox.close(why)

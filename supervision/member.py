@@ -16,6 +16,7 @@ from actors.errors import noted
 from supervision.commons import Commons
 from supervision.errors import IllegalTransition
 from supervision.plan import Ending
+from supervision.restart import RestartType
 from supervision.specs import Spec
 from supervision.states import TRANSITIONS, Phase, State
 
@@ -67,6 +68,8 @@ class Member:
         "error",
         "failures",
         "finished",
+        "given_up",
+        "listed",
         "name",
         "next_restart",
         "on_trial",
@@ -102,6 +105,10 @@ class Member:
         """True once it has ended for good by itself."""
         self.doomed = False
         """True if it is to be forgotten when it has stopped."""
+        self.listed = True
+        """False if it was added at run time: a restart of its supervisor does not bring it back."""
+        self.given_up: Exception | None = None
+        """Why a supervisor that is stopping its children will have failed then."""
         self.on_trial = False
         """True while somebody who started it by hand waits to hear how its first run begins."""
         self.cause: str | None = None
@@ -135,6 +142,17 @@ class Member:
         """Nothing will start it by itself any more: answer everybody who waits for it."""
         raise NotImplementedError
 
+    def expect(self) -> None:
+        """A run will begin, now or when its turn comes: it may be sent to, unless it is disabled."""
+        raise NotImplementedError
+
+    @property
+    def switched_off(self) -> bool:
+        """True if it, or a supervisor above, is disabled."""
+        above = self.parent
+        off = self.state is State.DISABLED
+        return off or (isinstance(above, Member) and above.switched_off)
+
     def halt(self) -> None:
         """Forget a start that is due: it is not alive and is to stay so."""
         if self.timer is not None:
@@ -154,6 +172,17 @@ class Member:
     def _time_to_start(self) -> None:
         self.timer = None
         self.start()
+
+    def comes_again(self) -> bool:
+        """True if this stop is only the first half of a restart: its own, or one of a supervisor above that goes down with it."""
+        above = self.parent
+        again = self.wanted and not self.tree.final
+        if again and isinstance(above, Member) and above.phase is Phase.STOPPING:
+            kind = above.spec.restart.type
+            fails = above.given_up is not None
+            over = kind is RestartType.TEMPORARY if fails else kind is not RestartType.PERMANENT
+            return self.listed and (above.cause is not None or not over) and above.comes_again()
+        return again
 
     # -- its record ------------------------------------------------------------------------------
 
@@ -196,6 +225,7 @@ class Member:
         self.failures = 0
         self.finished = False
         self._errors = None
+        self.expect()
 
     def lasted(self, now: float) -> float:
         """Seconds from when the run was ready to `now`; 0 if it never was."""

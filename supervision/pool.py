@@ -152,10 +152,13 @@ class Pool(View):
         Raises:
             IllegalTransition: it is disabled.
             StartFailed: the new run failed before it was ready; its supervisor goes on as after any failure.
-            NotRunning: somebody stopped it, or the tree, meanwhile.
+            NotRunning: somebody stopped it, or the tree, meanwhile, or is about to remove it.
         """
         branch, members = self._targets(path, "restart")
         self._refuse_own(path, "restart")
+        members = [member for member in members if not member.doomed]
+        if not members:
+            raise NotRunning(path, "restart", "is being removed")
         runs = {member: member.run for member in members}
         for member in members:
             if member.state is State.DISABLED:
@@ -185,6 +188,13 @@ class Pool(View):
             IllegalTransition: it is running or restarting; stop it first.
         """
         await trio.lowlevel.checkpoint()
+        branch, slot, _ = self._tree.locate(path)
+        if slot is not None and not slot.members:  # a worker that was scaled to none
+            self._running_branch(branch.path, "remove")
+            del branch.slots[slot.spec.name]
+            self._tree.structure_changed()
+            self._tree.emit(Changed, f"{branch.path}/{slot.spec.name}", what="was removed")
+            return
         branch, members = self._targets(path, "remove")
         for member in members:
             if member.state not in _DOWN:
@@ -219,6 +229,10 @@ class Pool(View):
                 member.wanted = False
                 member.become(State.DISABLED)
                 member.retire("disabled")
+        elif present:  # it runs, also if it was declared disabled
+            for member in added:
+                member.wanted = True
+                member.become(State.PENDING)
         self._tree.structure_changed()
         self._tree.emit(
             Changed, f"{branch.path}/{slot.spec.name}", what=f"was scaled to {replicas}"

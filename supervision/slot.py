@@ -34,7 +34,9 @@ class Slot:
 
     def add(self, members: Iterable[Member]) -> None:
         """Add members at the end."""
-        self.members.extend(members)
+        for member in members:
+            member.listed = self.listed
+            self.members.append(member)
         self._refs = None
 
     def drop(self, member: Member) -> None:

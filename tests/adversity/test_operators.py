@@ -9,7 +9,7 @@ from math import inf
 import pytest
 import trio
 
-from actors import Actor, ActorStopped, WouldWaitForItself
+from actors import Actor, ActorStopped, NoSuchActor, WouldWaitForItself
 from supervision import (
     IllegalTransition,
     NotRunning,
@@ -311,6 +311,42 @@ async def test_surplus_replicas_do_not_come_back(autojump_clock) -> None:
         assert [w.path for w in pool.workers() if w.name == "w"] == ["t/in/w/0"]
 
 
+async def test_surplus_replicas_are_not_restarted_by_hand(autojump_clock) -> None:
+    """A restart of a worker leaves out the replicas that are on their way out, and says so if it names only those."""
+
+    async def slow(ctx) -> None:
+        with ctx.busy():
+            await ctx.sleep(inf)
+            await trio.sleep(5)
+
+    async def refused(pool) -> None:
+        with pytest.raises(NotRunning, match="being removed"):
+            await pool.restart("t/w/2")
+
+    async with running(Supervisor("t", [Worker("w", slow, replicas=3)])) as pool:
+        with trio.move_on_after(1):
+            await pool.scale("w", 1)
+        await together(partial(pool.restart, "w"), partial(refused, pool))
+
+        assert [(w.path, w.state, w.run) for w in pool.workers()] == [("t/w/0", "running", 2)]
+
+
+async def test_removed_without_replicas(autojump_clock) -> None:
+    """A worker that was scaled to none can be removed like any other that is down, and its name is free again."""
+    tree = Supervisor("t", [Supervisor("dyn", max_children=1)], auto_shutdown="never")
+    async with running(tree) as pool:
+        for parent in ("dyn", "t"):
+            await pool.start_child(parent, Worker("w", idle))
+            await pool.scale("w", 0)
+            await pool.remove("w")
+            with pytest.raises(NoSuchActor):
+                pool.ref("w")
+            assert pool.counts("dyn").specs == 0
+        await pool.start_child("dyn", Worker("w", idle, replicas=2))
+
+        assert [worker.path for worker in pool.workers()] == ["t/dyn/w/0", "t/dyn/w/1"]
+
+
 async def test_operators_after_the_end(autojump_clock) -> None:
     """After the tree's end every verb says so, and none waits."""
     async with running(Supervisor("t", [Worker("w", idle)])) as pool:
@@ -386,3 +422,13 @@ async def test_scaled_while_disabled(autojump_clock) -> None:
 
         await pool.enable("w")
         assert [w.state for w in pool.workers() if w.name == "w"] == ["running"] * 3
+
+
+async def test_scaled_after_it_was_enabled(autojump_clock) -> None:
+    """New replicas of a worker that was declared disabled and is enabled now run like the others."""
+    async with running(Supervisor("t", [Worker("w", idle, enabled=False)])) as pool:
+        await pool.enable("w")
+        await pool.scale("w", 3)
+
+        assert [w.phase for w in pool.workers()] == ["ready"] * 3
+        pool.ref("t/w/2").tell_nowait("somebody is there")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from actors import Actor
 from supervision import (
     NotRunning,
     RestartPolicy,
@@ -230,3 +231,42 @@ async def test_a_restart_ends_for_a_child_that_is_forgotten_meanwhile(autojump_c
                     nursery.start_soon(restart_it)
                     nursery.start_soon(pool.restart, "t/in")
             assert [worker.path for worker in pool.workers()] == ["t/in/w/0"]
+
+
+@pytest.mark.parametrize("first", ["itself", "group", "operator"])
+async def test_one_that_asks_for_its_own_end_is_not_restarted_with_others(
+    first, autojump_clock
+) -> None:
+    """`ctx.stop()` is an end for good, whether the run asked before a restart of its group or during any restart."""
+    fuse = Fuse()
+
+    class Last(Actor):
+        async def handle(self, message) -> None:
+            if first != "itself":
+                await trio.sleep(2)
+            self.ctx.stop()
+            await trio.sleep(2)
+
+    async def brief(ctx) -> None:
+        if ctx.run == 1:
+            await fuse.wait(ctx)
+        await trio.sleep(10)
+
+    children = [
+        Worker("a", brief, restart=RestartPolicy(initial_backoff=0)),
+        Worker("b", Last, restart=RestartPolicy(type=RestartType.PERMANENT)),
+    ]
+    with trio.fail_after(60):  # and with `b` and then `a` the tree is done
+        async with running(Supervisor("t", children, strategy=Strategy.ONE_FOR_ALL)) as pool:
+            pool.ref("b").tell_nowait("the last one")
+            await trio.sleep(1)
+            if first == "operator":
+                with pytest.raises(NotRunning, match="stopped meanwhile"):
+                    await pool.restart("b")
+            fuse.light("a")
+            await pool.wait_stopped()
+
+    assert [(worker.state, worker.run) for worker in pool.workers()] == [
+        ("stopped", 2),
+        ("stopped", 1),
+    ]
