@@ -413,7 +413,8 @@ class Attempts:
         self._earlier: list[Exception] = []
 
     def __aiter__(self) -> Attempts:
-        return self
+        # Each loop counts anew: to one who keeps the object, a second loop must not be a body that is never run.
+        return Attempts(self._policy, self._name, budget=self._budget, random=self._random)
 
     async def __anext__(self) -> Attempt:
         if self._delay is None:

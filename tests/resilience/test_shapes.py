@@ -22,7 +22,7 @@ from actors.resilience import (
     deadline,
     degrade,
 )
-from tests.resilience.kit import Down, Script, policy
+from tests.resilience.kit import Down, Script, gather, policy
 
 GUARDS = {
     "breaker": lambda: CircuitBreaker("x", BreakerPolicy(failures=1)),
@@ -179,6 +179,21 @@ async def test_a_block_inside_a_group_settles_all(autojump_clock):
             nursery.start_soon(trio.sleep_forever)
     assert x.statistics().bulkhead.free == 1
     assert x.statistics().breaker.state == "open"
+
+
+async def test_a_block_of_retries_may_be_kept(autojump_clock):
+    """The object of the block form can be kept and looped over again, also by two tasks at once, each with its own attempts."""
+    kept = policy().attempts_of("x")
+
+    async def one():
+        script = Script(Down, Down, "done")
+        async for attempt in kept:
+            with attempt:
+                return await script(), attempt.number
+        return "the body was never run"
+
+    assert await one() == ("done", 3)
+    assert await gather(one, one) == [("done", 3)] * 2
 
 
 WRONG = [
