@@ -8,6 +8,7 @@ raised in the end is the real error of the last attempt.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial, wraps
 from math import inf
 from random import Random
@@ -17,7 +18,7 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 import attrs
 import trio
 
-from actors.errors import MissingIdempotencyKey, Rejected, shown
+from actors.errors import MissingIdempotencyKey, Rejected, noted, shown
 from actors.options import OptionError, checked, flag, seconds, some_seconds
 from actors.resilience.backoff import Backoff
 from actors.resilience.budget import RetryBudget
@@ -311,14 +312,14 @@ def remember(earlier: list[Exception], error: Exception) -> None:
 def note_tries(error: Exception, earlier: list[Exception], verdict: Verdict) -> None:
     """Say on the final error what was tried before, and why it ended."""
     # Some owners raise one error object again and again: what an earlier call said on it is not true of this one.
-    if getattr(error, "__notes__", ()):
+    with suppress(Exception):  # other people's notes: of any type, or of an error that refuses them
         error.__notes__[:] = [note for note in error.__notes__ if not note.startswith(_GAVE_UP)]
     # A guard's refusal says all of it itself.
     if not earlier and (isinstance(error, Rejected) or not isinstance(verdict, HandBack)):
         return
     why = getattr(verdict, "why", "")
     before = f" after {', '.join(map(shown, earlier))}" if earlier else ""
-    error.add_note(f"{_GAVE_UP}{before}: {why}")
+    noted(error, f"{_GAVE_UP}{before}: {why}")
 
 
 def _announce(name: str, attempt: int, delay: float, error: Exception) -> None:
