@@ -336,6 +336,11 @@ def _announce(name: str, attempt: int, delay: float, error: Exception) -> None:
 def non_idempotent(fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Mark a call that must not take effect twice: it is retried only with an `idempotency_key`."""
     setattr(fn, _MARK, True)
+    below: object = getattr(fn, "__wrapped__", None)
+    while below is not None:  # a retry that has to know may be any number of decorators below
+        with suppress(AttributeError, TypeError):
+            setattr(getattr(below, "__func__", below), _MARK, True)
+        below = getattr(below, "__wrapped__", None)
     return fn
 
 
