@@ -12,7 +12,7 @@ the breaker, a timeout of an attempt is a failure, and the caller's own deadline
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from math import inf
 from random import Random
 from types import TracebackType
@@ -345,6 +345,8 @@ class Dependency:
 
         @wraps(fn)
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+            if kwargs.get("idempotency_key", "") is None:  # it says so, and the function is told so
+                return await self.call(partial(fn, **kwargs), *args)
             key: Any = kwargs.pop("idempotency_key", None)
             return await self.call(fn, *args, idempotency_key=key, **kwargs)
 

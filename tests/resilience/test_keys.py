@@ -149,6 +149,17 @@ async def test_a_dependency_can_say_it_for_all_its_calls(autojump_clock):
     assert await bank.call(pay, idempotency_key="k") == {"idempotency_key": "k"}
 
 
+@pytest.mark.parametrize("key", [None, "", "k"])
+async def test_a_decorated_function_gets_the_key_that_it_is_given(autojump_clock, key):
+    """What a decorated function is called with it gets, a key of None among it."""
+
+    @Dependency("bank", timeout=5)
+    async def pay(amount, *, idempotency_key):
+        return amount, idempotency_key
+
+    assert await pay(5, idempotency_key=key) == (5, key)
+
+
 async def test_unlimited_attempts_are_said_to_be_so(autojump_clock):
     """The error says how often the call would have been made."""
     with pytest.raises(MissingIdempotencyKey, match="unlimited attempts"):
