@@ -450,10 +450,10 @@ class CircuitBreaker(Guard["_Ticket"]):
             return ""
         if (
             policy.failure_rate is not None
-            and counts.failures >= policy.failure_rate * counts.calls
+            and counts.failures / counts.calls >= policy.failure_rate  # exact, unlike the product
         ):
             return f"{counts.failures} of the last {counts.calls} calls failed"
-        if policy.slow_rate is not None and counts.slow >= policy.slow_rate * counts.calls:
+        if policy.slow_rate is not None and counts.slow / counts.calls >= policy.slow_rate:
             return f"{counts.slow} of the last {counts.calls} calls were slow"
         return ""
 

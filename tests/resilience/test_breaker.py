@@ -109,6 +109,26 @@ def test_b14_good_days_cost_no_memory(calls):
     assert len(window._last) <= 50
 
 
+@pytest.mark.parametrize("by", ["failure_rate", "slow_rate"])
+@pytest.mark.parametrize("percent", [1, 7, 14, 28, 50, 55, 56, 99, 100])
+async def test_b14_a_rate_is_the_share_that_is_written(autojump_clock, percent, by):
+    """B14: a rate of 0.55 opens it at 55 bad calls of 100 and not at 54, whatever binary fractions make of it."""
+    rules = {by: percent / 100, "failures": None, "minimum": 100, "window_calls": 100}
+    if by == "slow_rate":
+        rules["slow_after"] = 1
+    breaker = CircuitBreaker("x", BreakerPolicy(**rules))
+    for n in range(100):
+        assert breaker.state is BreakerState.CLOSED
+        if n < 100 - percent:
+            await breaker.call(Script("done"))
+        elif by == "slow_rate":
+            await breaker.call(trio.sleep, 1)
+        else:
+            await fail(breaker)
+
+    assert breaker.state is BreakerState.OPEN
+
+
 async def test_b16_a_call_longer_than_the_window_counts(autojump_clock):
     """B16: calls that fail after the window's length open it: results are booked when they come."""
     rules = BreakerPolicy(failures=None, failure_rate=0.5, minimum=3, window=1)
