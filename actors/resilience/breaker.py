@@ -347,8 +347,8 @@ class CircuitBreaker(Guard["_Ticket"]):
             return self.policy.open_max
         if self._state is BreakerState.OPEN:
             return max(0.0, self._open_until - now)
-        leases = [trial.lease_until - now for trial in self._trials]
-        return max(0.0, min(leases, default=0.0))
+        leases = [trial.lease_until - now for trial in self._leased(now)]
+        return min(leases) if len(leases) >= self.policy.half_open_max else 0.0
 
     def succeeded(self, ticket: _Ticket, result: object) -> None:
         """The call returned `result`."""

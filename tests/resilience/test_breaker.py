@@ -287,6 +287,23 @@ async def test_b18_an_isolated_breaker_has_a_finite_hint(autojump_clock):
     assert caught.value.retry_after == breaker.statistics().retry_after == 60
 
 
+async def test_b18_while_a_trial_may_begin_nobody_is_told_to_wait(autojump_clock):
+    """B18: half-open with a trial's place free, the statistics say 0 seconds, whatever the other trials' leases are."""
+    breaker = CircuitBreaker("x", BreakerPolicy(half_open_max=2, successes=9, open_for=30))
+    breaker.open()
+    await trio.sleep(30)
+
+    async with trio.open_nursery() as nursery:
+        for admits, wait in ((True, 0), (False, 28)):
+            nursery.start_soon(breaker.call, trio.sleep, 40)
+            await trio.sleep(1)
+            assert breaker.admits is admits
+            assert breaker.statistics().retry_after == wait
+        await trio.sleep(28)
+        assert breaker.admits
+        assert breaker.statistics().retry_after == 0
+
+
 @pytest.mark.parametrize("seconds", [-1, inf, float("nan")])
 async def test_opening_by_hand_takes_a_time(autojump_clock, seconds):
     """`open(seconds)` takes a finite time, and names `isolate` for the rest."""
