@@ -413,7 +413,7 @@ class CircuitBreaker(Guard["_Ticket"]):
             self._judge_trial(outcome, slow, now, hint)
         elif outcome is Outcome.FAILURE or (slow and outcome is Outcome.SUCCESS):
             why = self._too_much(now, outcome)
-            if why:
+            if why and ticket.generation == self._generation:  # or the rule has acted itself
                 self._trip(now, why, hint)
 
     def _judge_trial(self, outcome: Outcome, slow: bool, now: float, hint: float | None) -> None:

@@ -239,6 +239,29 @@ async def test_a_rule_that_raises_loses_no_place(autojump_clock, option):
     assert breaker.counts.neutral == 3
 
 
+@pytest.mark.parametrize(
+    ("act", "stands"),
+    [
+        (lambda breaker: breaker.disable(), ("closed", 0)),
+        (lambda breaker: breaker.close(), ("closed", 0)),
+        (lambda breaker: breaker.open(5), ("open", 5)),
+        (lambda breaker: breaker.isolate(), ("open", 300)),
+    ],
+)
+async def test_what_a_rule_does_itself_stands(autojump_clock, act, stands):
+    """A `ready_to_trip` that works the breaker by hand and then says yes does not undo its own work."""
+
+    def rule(counts):
+        act(breaker)
+        return True
+
+    breaker = CircuitBreaker("x", BreakerPolicy(ready_to_trip=rule, open_for=30))
+    await fail(breaker)
+    stats = breaker.statistics()
+    assert (stats.state, stats.retry_after) == stands
+    assert stats.generation == 1
+
+
 async def test_a_listener_may_wait_and_use_the_breaker(autojump_clock):
     """B17: an async listener is told one change at a time, in order, and may call through the breaker and close it."""
     told = []
