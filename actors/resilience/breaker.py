@@ -28,13 +28,13 @@ import attrs
 import trio
 
 from actors.errors import BreakerOpen, PoisonMessage, Rejected
-from actors.options import OptionError
 from actors.records import Record, record
 from actors.resilience.breaker_policy import (
     TRANSITIONS,
     BreakerMemory,
     BreakerPolicy,
     BreakerState,
+    refuse_misfits,
 )
 from actors.resilience.counts import Counts, Outcome, Window
 from actors.resilience.guard import NO_RESULT, Guard
@@ -109,13 +109,8 @@ class CircuitBreaker(Guard["_Ticket"]):
         random: Random | None = None,
     ) -> None:
         super().__init__(name)
+        refuse_misfits(name, policy=policy, on_state_change=on_state_change, random=random)
         self.policy = policy if policy is not None else BreakerPolicy()
-        if not isinstance(self.policy, BreakerPolicy):
-            raise OptionError(
-                f"policy is a BreakerPolicy(...) or None, not {policy!r}",
-                where=f"breaker {name!r}",
-                option="policy",
-            )
         self._listener = on_state_change
         self._random = random or _RANDOM
         self._state = BreakerState.CLOSED
@@ -467,24 +462,25 @@ class CircuitBreaker(Guard["_Ticket"]):
         later = False
         try:
             while self._changes and not later:
-                waiting = self._call_listener(*self._changes.popleft())
-                if waiting is not None:
-                    # In the context of this call: what the listener reports belongs to its tree.
-                    trio.lowlevel.spawn_system_task(
-                        self._tell_slowly, waiting, context=copy_context()
-                    )
-                    later = True
+                later = self._call_listener(*self._changes.popleft())
         finally:
             self._telling = later
 
-    def _call_listener(self, old: BreakerState, new: BreakerState) -> Awaitable[object] | None:
+    def _call_listener(self, old: BreakerState, new: BreakerState) -> bool:
+        """True if the listener waits; then a task of its own goes on telling."""
         assert self._listener is not None
         try:
-            result = self._listener(self.name, old, new)
-        except Exception:
+            waiting = self._listener(self.name, old, new)
+            if not hasattr(waiting, "__await__"):
+                return False
+            # In the context of this call: what the listener reports belongs to its tree.
+            trio.lowlevel.spawn_system_task(
+                self._tell_slowly, cast(Awaitable[object], waiting), context=copy_context()
+            )
+        except Exception:  # its own, or Trio's, whose run is at its end and begins nothing more
             logger.exception("on_state_change of breaker %s failed", self.name)
-            return None
-        return cast(Awaitable[object], result) if hasattr(result, "__await__") else None
+            return False
+        return True
 
     async def _tell_slowly(self, waiting: Awaitable[object]) -> None:
         try:

@@ -95,6 +95,21 @@ def _held(_: object, field: attrs.Attribute[Any], value: object) -> None:
         )
 
 
+def refuse_misfits(name: str, *, policy: object, on_state_change: object, random: object) -> None:
+    """Refuse what a breaker cannot be made of where it is written, not when it first changes."""
+    for option, given, fits, wanted in (
+        ("policy", policy, isinstance(policy, BreakerPolicy), "a BreakerPolicy(...)"),
+        ("on_state_change", on_state_change, callable(on_state_change), "a function"),
+        ("random", random, isinstance(random, Random), "a random.Random"),
+    ):
+        if given is not None and not fits:
+            raise OptionError(
+                f"{option} is {wanted} or None, not {given!r}",
+                where=f"breaker {name!r}",
+                option=option,
+            )
+
+
 @checked()
 @attrs.frozen(kw_only=True)
 class BreakerMemory:

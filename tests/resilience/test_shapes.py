@@ -230,6 +230,8 @@ WRONG = [
     (lambda: BreakerPolicy(fails=500), "fails"),
     (lambda: CircuitBreaker("x", 5), "policy"),
     (lambda: CircuitBreaker(""), "name"),
+    (lambda: CircuitBreaker("x", on_state_change=5), "on_state_change is a function or None"),
+    (lambda: CircuitBreaker("x", random=5), "random"),
     (lambda: Bulkhead("x", -1), "limit"),
     (lambda: Bulkhead("x", 1.5), "limit"),
     (lambda: Bulkhead("x", 1, max_waiting=-1), "max_waiting"),
