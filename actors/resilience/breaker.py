@@ -286,7 +286,8 @@ class CircuitBreaker(Guard["_Ticket"]):
         self._held = memory.held
         self._opened_for = memory.opened_for
         self._reopened = memory.reopened
-        left = inf if memory.held == "isolated" else max(0.0, memory.left - elapsed)
+        # Time between two processes is wall-clock time, which may be set back: that adds nothing to what was left.
+        left = inf if memory.held == "isolated" else max(0.0, memory.left - max(0.0, elapsed))
         self._open_until = trio.current_time() + left
         shut = memory.state == "closed"
         self._change(BreakerState.CLOSED if shut else BreakerState.OPEN, memory.why or "restored")
