@@ -189,8 +189,8 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
                 return Answer(value=last, degraded=True, age=age, error=error)
         if not self._has_default:
             raise error
-        self._note(error)
         value = self._default() if callable(self._default) else self._default
+        self._note(error)  # only now: a default that cannot be made is no answer
         return Answer(value=value, degraded=True, error=error)
 
     def _note(self, error: Exception) -> None:

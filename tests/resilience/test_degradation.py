@@ -80,6 +80,16 @@ async def test_a_default_can_be_made(autojump_clock):
     assert one is not other
 
 
+async def test_a_default_that_cannot_be_made_is_no_answer(autojump_clock):
+    """A default that raises ends the call with its own error, in the context of the step's, and counts as no degraded answer."""
+    feature = degrade("x", default=lambda: {}["no default"])
+
+    with pytest.raises(KeyError, match="no default") as caught:
+        await feature.call(Script(Down))
+    assert isinstance(caught.value.__context__, Down)
+    assert (feature.state.degraded, feature.state.answers) == (False, 0)
+
+
 async def test_a_stale_result_is_of_the_same_arguments(autojump_clock):
     """One user's last result never stands in for another's."""
 
