@@ -29,7 +29,7 @@ from actors.resilience.breaker_policy import BreakerPolicy
 from actors.resilience.budget import BudgetPolicy, BudgetStatistics, RetryBudget
 from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics
 from actors.resilience.deadlines import note_unbounded, refuse_too_late
-from actors.resilience.guard import NO_RESULT
+from actors.resilience.guard import NO_RESULT, last_entry
 from actors.resilience.retries import (
     RetryPolicy,
     Tries,
@@ -365,12 +365,7 @@ class Dependency:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        entered = self.guards().entered
-        task = trio.lowlevel.current_task()
-        block = entered[task].pop()
-        if not entered[task]:
-            del entered[task]
-        return block.exit(kind, error, traceback)
+        return last_entry(self.guards().entered).exit(kind, error, traceback)
 
     def statistics(self) -> DependencyStatistics:
         """One look, in the calling tree."""

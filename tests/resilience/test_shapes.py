@@ -163,6 +163,28 @@ async def test_blocks_nest_in_one_task(autojump_clock):
     assert bulkhead.statistics().running == 0
 
 
+@pytest.mark.parametrize("kind", ["bulkhead", "several places", "breaker"])
+async def test_a_block_that_another_task_leaves_gives_its_place_back(autojump_clock, kind):
+    """A block in a generator that nobody closes is left by another task at last, and its place is free again then."""
+    bulkhead, breaker = Bulkhead("x", 3), CircuitBreaker("x", BreakerPolicy(half_open_max=3))
+    breaker.open(0)
+    guard = {"bulkhead": bulkhead, "several places": bulkhead.take(1), "breaker": breaker}[kind]
+
+    async def rows():
+        async with guard:
+            yield 1
+
+    left_open = [rows(), rows()]
+    for one in left_open:
+        await anext(one)
+    async with guard, trio.open_nursery() as nursery:
+        for one in left_open:
+            nursery.start_soon(one.aclose)
+    assert bulkhead.statistics().free == 3
+    assert breaker.statistics().trials == 0
+    assert guard._entered == {}
+
+
 async def test_a_block_inside_a_group_settles_all(autojump_clock):
     """A block that ends by its own timeout while a task fails gives its place back and shows the failure."""
     x = Dependency("x", timeout=1, limit=1, breaker=BreakerPolicy(failures=1))
