@@ -19,10 +19,12 @@ __all__ = [
     "OptionError",
     "above_zero",
     "amount",
+    "at_once",
     "checked",
     "close_to",
     "count",
     "flag",
+    "is_async",
     "is_number",
     "more_seconds",
     "nearest",
@@ -191,6 +193,24 @@ def some_count(_: object, field: Field, value: Any) -> None:
     """A whole number, 0 or more, or None."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise _refused(field, "a whole number, 0 or more, or None", value)
+
+
+def at_once(_: object, field: Field, value: Any) -> None:
+    """A function that answers at once, or None. What an async one hands out is never awaited, and counts as true."""
+    if value is None:
+        return
+    if not callable(value):
+        raise OptionError(f"{field.name} is a function or None, not {value!r}", option=field.name)
+    if is_async(value):
+        raise OptionError(
+            f"{field.name} has to answer at once, so it cannot be an async function, {value!r}",
+            option=field.name,
+        )
+
+
+def is_async(fn: Callable[..., object]) -> bool:
+    """True for an async function, and for an object that is called like one."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
 def flag(_: object, field: Field, value: Any) -> None:

@@ -17,6 +17,7 @@ from actors.options import (
     OptionError,
     above_zero,
     amount,
+    at_once,
     checked,
     count,
     is_number,
@@ -65,11 +66,6 @@ def _whole(_: object, field: attrs.Attribute[Any], value: Any) -> None:
         raise OptionError(
             f"{field.name} must be a whole number, 1 or more, not {value!r}", option=field.name
         )
-
-
-def _function(_: object, field: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None and not callable(value):
-        raise OptionError(f"{field.name} is a function or None, not {value!r}", option=field.name)
 
 
 def _rate(_: object, field: attrs.Attribute[Any], value: Any) -> None:
@@ -170,7 +166,7 @@ class BreakerPolicy:
     )
     ready_to_trip: Callable[[Counts], bool] | None = attrs.field(
         default=None,
-        validator=_function,
+        validator=at_once,
         metadata={"doc": "a rule of your own over the counts, asked after each failure"},
     )
     open_for: float = attrs.field(
@@ -216,7 +212,7 @@ class BreakerPolicy:
     )
     fails: Callable[[Any], bool] | None = attrs.field(
         default=None,
-        validator=_function,
+        validator=at_once,
         metadata={"doc": "a function of a result: true if it is a failure after all"},
     )
 

@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from actors.errors import PoisonMessage, shown
-from actors.options import OptionError, some_seconds
+from actors.options import OptionError, at_once, some_seconds
 from actors.resilience.signals import DegradationChanged, Degraded, current_worker, report, shared
 from actors.resilience.verdict import Errors, as_errors, covers, kinds, leaves
 
@@ -104,6 +104,9 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
         try:
             some_seconds(None, cast(Any, _Named("stale_for")), stale_for)
             kinds(None, cast(Any, _Named("on")), errors)
+            at_once(None, cast(Any, _Named("fails")), fails)
+            if callable(default):
+                at_once(None, cast(Any, _Named("default")), default)
         except OptionError as problem:
             where = f"degrade {feature!r}"
             raise OptionError(problem.text, where=where, option=problem.option) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, nan
 from random import Random
 
@@ -218,6 +219,11 @@ async def test_a_block_of_retries_may_be_kept(autojump_clock):
     assert await gather(one, one) == [("done", 3)] * 2
 
 
+async def asks(_=None):
+    """A rule that would have to be awaited."""
+    return False
+
+
 WRONG = [
     (lambda: Backoff(initial=-1), "initial"),
     (lambda: Backoff(factor=0.5), "factor"),
@@ -250,6 +256,16 @@ WRONG = [
     (lambda: BreakerPolicy(neutral=trio.Cancelled), "neutral"),
     (lambda: BreakerPolicy(ready_to_trip=True), "ready_to_trip"),
     (lambda: BreakerPolicy(fails=500), "fails"),
+    (lambda: RetryPolicy(on=asks), "on has to answer at once"),
+    (lambda: RetryPolicy(on=Down, never=partial(asks, 1)), "never has to answer at once"),
+    (lambda: BreakerPolicy(on=asks), "on has to answer at once"),
+    (lambda: BreakerPolicy(neutral=Script(True)), "neutral has to answer at once"),
+    (lambda: BreakerPolicy(ready_to_trip=asks), "ready_to_trip has to answer at once"),
+    (lambda: BreakerPolicy(fails=asks), "fails has to answer at once"),
+    (lambda: degrade("x", on=asks), "on has to answer at once"),
+    (lambda: degrade("x", fails=asks), "fails has to answer at once"),
+    (lambda: degrade("x", fails=500), "fails is a function or None"),
+    (lambda: degrade("x", default=asks), "default has to answer at once"),
     (lambda: CircuitBreaker("x", 5), "policy"),
     (lambda: CircuitBreaker(""), "name"),
     (lambda: CircuitBreaker("x", on_state_change=5), "on_state_change is a function or None"),
