@@ -28,6 +28,7 @@ __all__ = [
     "is_number",
     "more_seconds",
     "nearest",
+    "refuse_unfit",
     "seconds",
     "share",
     "some_count",
@@ -206,6 +207,17 @@ def at_once(_: object, field: Field, value: Any) -> None:
             f"{field.name} has to answer at once, so it cannot be an async function, {value!r}",
             option=field.name,
         )
+
+
+def refuse_unfit(fn: object, where: str) -> None:
+    """Refuse to decorate what cannot be called for an awaitable: an async generator, or no function at all."""
+    if inspect.isasyncgenfunction(fn):
+        what = "an async generator ('yield' in it); guard what it awaits"
+    elif not callable(fn):
+        what = "no function; below @classmethod or @property it would be"
+    else:
+        return
+    raise OptionError(f"it decorates an async function, and {fn!r} is {what}", where=where)
 
 
 def is_async(fn: Callable[..., object]) -> bool:

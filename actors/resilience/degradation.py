@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from actors.errors import PoisonMessage, shown
-from actors.options import OptionError, at_once, some_seconds
+from actors.options import OptionError, at_once, refuse_unfit, some_seconds
 from actors.resilience.signals import DegradationChanged, Degraded, current_worker, report, shared
 from actors.resilience.verdict import Errors, as_errors, covers, kinds, leaves
 
@@ -142,6 +142,7 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function; callers get the plain value."""
+        refuse_unfit(fn, f"degrade {self.feature!r}")
 
         @wraps(fn)
         async def degradable(*args: P.args, **kwargs: P.kwargs) -> T:

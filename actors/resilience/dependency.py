@@ -22,7 +22,16 @@ import attrs
 import trio
 
 from actors.errors import DeadlineExceeded
-from actors.options import OptionError, checked, count, flag, more_seconds, seconds, some_seconds
+from actors.options import (
+    OptionError,
+    checked,
+    count,
+    flag,
+    more_seconds,
+    refuse_unfit,
+    seconds,
+    some_seconds,
+)
 from actors.records import Record, record
 from actors.resilience.breaker import BreakerStatistics, CircuitBreaker
 from actors.resilience.breaker_policy import BreakerPolicy
@@ -342,6 +351,7 @@ class Dependency:
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function so that each call of it is a call to this dependency."""
+        refuse_unfit(fn, f"dependency {self.name!r}")
 
         @wraps(fn)
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 import trio
 
 from actors.office import Office
+from actors.options import refuse_unfit
 
 __all__ = ["NO_RESULT", "Guard", "last_entry"]
 
@@ -93,6 +94,7 @@ class Guard(Generic[K]):
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function so that each call of it is guarded."""
+        refuse_unfit(fn, f"guard {self.name!r}")
 
         @wraps(fn)
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:

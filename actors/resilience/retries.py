@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from actors.errors import MissingIdempotencyKey, Rejected, noted, shown
-from actors.options import OptionError, checked, flag, seconds, some_seconds
+from actors.options import OptionError, checked, flag, refuse_unfit, seconds, some_seconds
 from actors.resilience.backoff import Backoff
 from actors.resilience.budget import RetryBudget
 from actors.resilience.signals import CallRetried, current_worker, report
@@ -116,6 +116,7 @@ class RetryPolicy:
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function so that each call of it is retried."""
+        refuse_unfit(fn, "RetryPolicy")
 
         @wraps(fn)
         async def retried(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -219,6 +219,49 @@ async def test_a_block_of_retries_may_be_kept(autojump_clock):
     assert await gather(one, one) == [("done", 3)] * 2
 
 
+DECORATORS = [
+    CircuitBreaker("x"),
+    Bulkhead("x", 1),
+    Bulkhead("x", 2).take(2),
+    Dependency("x", timeout=5),
+    deadline(5),
+    degrade("x"),
+    policy(),
+]
+
+
+@pytest.mark.parametrize("decorate", DECORATORS, ids=repr)
+async def test_what_cannot_be_awaited_is_not_decorated(autojump_clock, decorate):
+    """A decorator refuses an async generator, and what is no function, where it is written; methods of all kinds are fine."""
+
+    async def rows():
+        yield 1
+
+    with pytest.raises(OptionError, match=r"rows.* is an async generator"):
+        decorate(rows)
+    with pytest.raises(OptionError, match=r"classmethod.* is no function; below @classmethod"):
+        decorate(classmethod(asks))
+
+    class Client:
+        @decorate
+        async def one(self, n):
+            return n
+
+        @classmethod
+        @decorate
+        async def other(cls, n):
+            return cls, n
+
+        @staticmethod
+        @decorate
+        async def third(n):
+            return n
+
+    assert (await Client().one(1), await Client.other(2)) == (1, (Client, 2))
+    assert await Client.third(3) == 3
+    assert await decorate(partial(asks, 4))() is False
+
+
 async def asks(_=None):
     """A rule that would have to be awaited."""
     return False
