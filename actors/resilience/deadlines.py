@@ -67,6 +67,12 @@ class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`,
                     where="deadline",
                     option=name,
                 )
+        if reserve == inf:
+            raise OptionError(
+                "reserve must be finite: no work would ever be given any time",
+                where="deadline",
+                option="reserve",
+            )
         if at is not None and not is_number(at):
             raise OptionError(
                 f"at must be a time of Trio's clock, not {at!r}", where="deadline", option="at"

@@ -335,6 +335,7 @@ WRONG = [
     (lambda: deadline(-1), "seconds"),
     (lambda: deadline("5"), "seconds"),
     (lambda: deadline(5, reserve=nan), "reserve"),
+    (lambda: deadline(reserve=inf), "reserve must be finite"),
     (lambda: deadline(at=nan), "at"),
     (lambda: degrade(""), "feature"),
     (lambda: degrade("x", stale_for=0), "stale_for"),
