@@ -19,13 +19,16 @@ __all__ = [
     "OptionError",
     "above_zero",
     "amount",
+    "at_once",
     "checked",
     "close_to",
     "count",
     "flag",
+    "is_async",
     "is_number",
     "more_seconds",
     "nearest",
+    "refuse_unfit",
     "seconds",
     "share",
     "some_count",
@@ -191,6 +194,35 @@ def some_count(_: object, field: Field, value: Any) -> None:
     """A whole number, 0 or more, or None."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise _refused(field, "a whole number, 0 or more, or None", value)
+
+
+def at_once(_: object, field: Field, value: Any) -> None:
+    """A function that answers at once, or None. What an async one hands out is never awaited, and counts as true."""
+    if value is None:
+        return
+    if not callable(value):
+        raise OptionError(f"{field.name} is a function or None, not {value!r}", option=field.name)
+    if is_async(value):
+        raise OptionError(
+            f"{field.name} has to answer at once, so it cannot be an async function, {value!r}",
+            option=field.name,
+        )
+
+
+def refuse_unfit(fn: object, where: str) -> None:
+    """Refuse to decorate what cannot be called for an awaitable: an async generator, or no function at all."""
+    if inspect.isasyncgenfunction(fn):
+        what = "an async generator ('yield' in it); guard what it awaits"
+    elif not callable(fn):
+        what = "no function; below @classmethod or @property it would be"
+    else:
+        return
+    raise OptionError(f"it decorates an async function, and {fn!r} is {what}", where=where)
+
+
+def is_async(fn: Callable[..., object]) -> bool:
+    """True for an async function, and for an object that is called like one."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
 def flag(_: object, field: Field, value: Any) -> None:

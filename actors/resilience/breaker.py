@@ -28,13 +28,13 @@ import attrs
 import trio
 
 from actors.errors import BreakerOpen, PoisonMessage, Rejected
-from actors.options import OptionError
 from actors.records import Record, record
 from actors.resilience.breaker_policy import (
     TRANSITIONS,
     BreakerMemory,
     BreakerPolicy,
     BreakerState,
+    refuse_misfits,
 )
 from actors.resilience.counts import Counts, Outcome, Window
 from actors.resilience.guard import NO_RESULT, Guard
@@ -109,13 +109,8 @@ class CircuitBreaker(Guard["_Ticket"]):
         random: Random | None = None,
     ) -> None:
         super().__init__(name)
+        refuse_misfits(name, policy=policy, on_state_change=on_state_change, random=random)
         self.policy = policy if policy is not None else BreakerPolicy()
-        if not isinstance(self.policy, BreakerPolicy):
-            raise OptionError(
-                f"policy is a BreakerPolicy(...) or None, not {policy!r}",
-                where=f"breaker {name!r}",
-                option="policy",
-            )
         self._listener = on_state_change
         self._random = random or _RANDOM
         self._state = BreakerState.CLOSED
@@ -291,7 +286,8 @@ class CircuitBreaker(Guard["_Ticket"]):
         self._held = memory.held
         self._opened_for = memory.opened_for
         self._reopened = memory.reopened
-        left = inf if memory.held == "isolated" else max(0.0, memory.left - elapsed)
+        # Time between two processes is wall-clock time, which may be set back: that adds nothing to what was left.
+        left = inf if memory.held == "isolated" else max(0.0, memory.left - max(0.0, elapsed))
         self._open_until = trio.current_time() + left
         shut = memory.state == "closed"
         self._change(BreakerState.CLOSED if shut else BreakerState.OPEN, memory.why or "restored")
@@ -347,8 +343,8 @@ class CircuitBreaker(Guard["_Ticket"]):
             return self.policy.open_max
         if self._state is BreakerState.OPEN:
             return max(0.0, self._open_until - now)
-        leases = [trial.lease_until - now for trial in self._trials]
-        return max(0.0, min(leases, default=0.0))
+        leases = [trial.lease_until - now for trial in self._leased(now)]
+        return min(leases) if len(leases) >= self.policy.half_open_max else 0.0
 
     def succeeded(self, ticket: _Ticket, result: object) -> None:
         """The call returned `result`."""
@@ -413,7 +409,7 @@ class CircuitBreaker(Guard["_Ticket"]):
             self._judge_trial(outcome, slow, now, hint)
         elif outcome is Outcome.FAILURE or (slow and outcome is Outcome.SUCCESS):
             why = self._too_much(now, outcome)
-            if why:
+            if why and ticket.generation == self._generation:  # or the rule has acted itself
                 self._trip(now, why, hint)
 
     def _judge_trial(self, outcome: Outcome, slow: bool, now: float, hint: float | None) -> None:
@@ -450,10 +446,10 @@ class CircuitBreaker(Guard["_Ticket"]):
             return ""
         if (
             policy.failure_rate is not None
-            and counts.failures >= policy.failure_rate * counts.calls
+            and counts.failures / counts.calls >= policy.failure_rate  # exact, unlike the product
         ):
             return f"{counts.failures} of the last {counts.calls} calls failed"
-        if policy.slow_rate is not None and counts.slow >= policy.slow_rate * counts.calls:
+        if policy.slow_rate is not None and counts.slow / counts.calls >= policy.slow_rate:
             return f"{counts.slow} of the last {counts.calls} calls were slow"
         return ""
 
@@ -467,24 +463,25 @@ class CircuitBreaker(Guard["_Ticket"]):
         later = False
         try:
             while self._changes and not later:
-                waiting = self._call_listener(*self._changes.popleft())
-                if waiting is not None:
-                    # In the context of this call: what the listener reports belongs to its tree.
-                    trio.lowlevel.spawn_system_task(
-                        self._tell_slowly, waiting, context=copy_context()
-                    )
-                    later = True
+                later = self._call_listener(*self._changes.popleft())
         finally:
             self._telling = later
 
-    def _call_listener(self, old: BreakerState, new: BreakerState) -> Awaitable[object] | None:
+    def _call_listener(self, old: BreakerState, new: BreakerState) -> bool:
+        """True if the listener waits; then a task of its own goes on telling."""
         assert self._listener is not None
         try:
-            result = self._listener(self.name, old, new)
-        except Exception:
+            waiting = self._listener(self.name, old, new)
+            if not hasattr(waiting, "__await__"):
+                return False
+            # In the context of this call: what the listener reports belongs to its tree.
+            trio.lowlevel.spawn_system_task(
+                self._tell_slowly, cast(Awaitable[object], waiting), context=copy_context()
+            )
+        except Exception:  # its own, or Trio's, whose run is at its end and begins nothing more
             logger.exception("on_state_change of breaker %s failed", self.name)
-            return None
-        return cast(Awaitable[object], result) if hasattr(result, "__await__") else None
+            return False
+        return True
 
     async def _tell_slowly(self, waiting: Awaitable[object]) -> None:
         try:

@@ -17,6 +17,7 @@ from actors.options import (
     OptionError,
     above_zero,
     amount,
+    at_once,
     checked,
     count,
     is_number,
@@ -67,11 +68,6 @@ def _whole(_: object, field: attrs.Attribute[Any], value: Any) -> None:
         )
 
 
-def _function(_: object, field: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None and not callable(value):
-        raise OptionError(f"{field.name} is a function or None, not {value!r}", option=field.name)
-
-
 def _rate(_: object, field: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and (not is_number(value) or not 0 < value <= 1):
         raise OptionError(
@@ -93,6 +89,21 @@ def _held(_: object, field: attrs.Attribute[Any], value: object) -> None:
         raise OptionError(
             f"{field.name} must be isolated, disabled or None, not {value!r}", option=field.name
         )
+
+
+def refuse_misfits(name: str, *, policy: object, on_state_change: object, random: object) -> None:
+    """Refuse what a breaker cannot be made of where it is written, not when it first changes."""
+    for option, given, fits, wanted in (
+        ("policy", policy, isinstance(policy, BreakerPolicy), "a BreakerPolicy(...)"),
+        ("on_state_change", on_state_change, callable(on_state_change), "a function"),
+        ("random", random, isinstance(random, Random), "a random.Random"),
+    ):
+        if given is not None and not fits:
+            raise OptionError(
+                f"{option} is {wanted} or None, not {given!r}",
+                where=f"breaker {name!r}",
+                option=option,
+            )
 
 
 @checked()
@@ -155,7 +166,7 @@ class BreakerPolicy:
     )
     ready_to_trip: Callable[[Counts], bool] | None = attrs.field(
         default=None,
-        validator=_function,
+        validator=at_once,
         metadata={"doc": "a rule of your own over the counts, asked after each failure"},
     )
     open_for: float = attrs.field(
@@ -201,7 +212,7 @@ class BreakerPolicy:
     )
     fails: Callable[[Any], bool] | None = attrs.field(
         default=None,
-        validator=_function,
+        validator=at_once,
         metadata={"doc": "a function of a result: true if it is a failure after all"},
     )
 

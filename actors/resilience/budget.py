@@ -67,7 +67,9 @@ class RetryBudget:
     def take(self, now: float) -> bool:
         """Take one retry; False, and nothing taken, if the budget is used up."""
         slice_ = self._slice(now)
-        if self._retries + 1 > self.policy.ratio * self._first + self.policy.floor:
+        above = self._retries + 1 - self.policy.floor
+        # A quotient, which is exact for a ratio such as 0.29 where the product is a little less than 29 of 100.
+        if above > 0 and (not self._first or above / self._first > self.policy.ratio):
             self.refused += 1
             return False
         slice_[2] += 1

@@ -125,8 +125,9 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
         """Take a place if one is free and nobody waits."""
         if self._running >= self._limit or self._line:
             return None
+        task = current_task()  # raises outside of Trio, where no place must be lost
         self._running += 1
-        return self._hold(current_task())
+        return self._hold(task)
 
     async def enter_waiting(self, until: float = inf) -> trio.lowlevel.Task:
         """Take a place, waiting for one no longer than `max_wait` and `until`, a time of Trio's clock."""
@@ -256,8 +257,9 @@ class Taking(Guard[trio.lowlevel.Task]):
         bulkhead = self.bulkhead
         if bulkhead._line or bulkhead._running + self.places > bulkhead._limit:
             return None
+        task = current_task()
         bulkhead._running += self.places
-        return bulkhead._hold(current_task())
+        return bulkhead._hold(task)
 
     async def enter_waiting(self, until: float = inf) -> trio.lowlevel.Task:
         """Take the places, all in one step, waiting for them in the bulkhead's line."""

@@ -20,7 +20,7 @@ import trio
 from trio.lowlevel import current_task
 
 from actors.errors import DeadlineExceeded, NoDeadline, NotEnoughTime
-from actors.options import OptionError, is_number
+from actors.options import OptionError, is_number, refuse_unfit
 from actors.resilience.signals import Unbounded, current_office, report
 
 __all__ = ["cleanup", "deadline", "remaining", "require_deadlines"]
@@ -67,6 +67,12 @@ class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`,
                     where="deadline",
                     option=name,
                 )
+        if reserve == inf:
+            raise OptionError(
+                "reserve must be finite: no work would ever be given any time",
+                where="deadline",
+                option="reserve",
+            )
         if at is not None and not is_number(at):
             raise OptionError(
                 f"at must be a time of Trio's clock, not {at!r}", where="deadline", option="at"
@@ -121,6 +127,7 @@ class deadline:  # noqa: N801 - it is written like a verb: `with deadline(25):`,
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function: each call of it gets this deadline, counted from the call."""
+        refuse_unfit(fn, "deadline")
 
         @wraps(fn)
         async def limited(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from math import inf
 from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar, cast
@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from actors.errors import PoisonMessage, shown
-from actors.options import OptionError, some_seconds
+from actors.options import OptionError, at_once, refuse_unfit, some_seconds
 from actors.resilience.signals import DegradationChanged, Degraded, current_worker, report, shared
 from actors.resilience.verdict import Errors, as_errors, covers, kinds, leaves
 
@@ -55,7 +55,7 @@ class FeatureState:
     kept: OrderedDict[object, tuple[object, float]] = attrs.field(
         factory=lambda: OrderedDict[object, "tuple[object, float]"]()
     )
-    """The last good result for each combination of arguments, and when it came; the oldest go when there are many."""
+    """The last good result of each function and arguments, and when it came; the oldest go when there are many."""
 
 
 class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, `@degrade("x")`
@@ -73,8 +73,8 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
     Args:
         feature: its name, in events and in the metric `wf_worker_degraded_total{worker,feature}`.
         default: what stands in for the result; a function without parameters is called for it.
-        stale_for: serve the last good result of the same arguments (they must be hashable), if it is at most this many
-            seconds old, before `default`. None so young, and no default, is the real error.
+        stale_for: serve the last good result of the same function and arguments (they must be hashable), if it is at most
+            this many seconds old, before `default`. None so young, and no default, is the real error.
         on: errors that degrade: classes, or a function of the error; others pass, and `PoisonMessage` always does.
         fails: a function of a result: true if it is a failure after all.
     """
@@ -104,6 +104,9 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
         try:
             some_seconds(None, cast(Any, _Named("stale_for")), stale_for)
             kinds(None, cast(Any, _Named("on")), errors)
+            at_once(None, cast(Any, _Named("fails")), fails)
+            if callable(default):
+                at_once(None, cast(Any, _Named("default")), default)
         except OptionError as problem:
             where = f"degrade {feature!r}"
             raise OptionError(problem.text, where=where, option=problem.option) from None
@@ -128,16 +131,18 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
         except Exception as error:
             if not self._hides(error):
                 raise
-            return self._instead(error, args, kwargs)
+            return self._instead(error, _key(fn, args, kwargs))
         if self._fails is not None and self._fails(result):
-            return self._instead(ValueError(f"{shown(result)} is a failure"), args, kwargs)
+            failure = ValueError(f"{shown(result)} is a failure")
+            return self._instead(failure, _key(fn, args, kwargs))
         if self._stale_for is not None:
-            self._keep(result, args, kwargs)
+            self._keep(result, _key(fn, args, kwargs))
         self._succeeded()
         return Answer(value=result, degraded=False)
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function; callers get the plain value."""
+        refuse_unfit(fn, f"degrade {self.feature!r}")
 
         @wraps(fn)
         async def degradable(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -165,8 +170,8 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
             for leaf in leaves(error)
         )
 
-    def _keep(self, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        kept, key = self.state.kept, _key(args, kwargs)
+    def _keep(self, result: object, key: object) -> None:
+        kept = self.state.kept
         if key is not None:
             kept[key] = (result, trio.current_time())
             kept.move_to_end(key)
@@ -179,19 +184,17 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
             state.degraded, state.since = False, trio.current_time()
             report(DegradationChanged, feature=self.feature, degraded=False)
 
-    def _instead(
-        self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Answer[Any]:
+    def _instead(self, error: Exception, key: object) -> Answer[Any]:
         if self._stale_for is not None:
-            last, at = self.state.kept.get(_key(args, kwargs), (None, -inf))
+            last, at = self.state.kept.get(key, (None, -inf))
             age = trio.current_time() - at
             if age <= self._stale_for:
                 self._note(error)
                 return Answer(value=last, degraded=True, age=age, error=error)
         if not self._has_default:
             raise error
-        self._note(error)
         value = self._default() if callable(self._default) else self._default
+        self._note(error)  # only now: a default that cannot be made is no answer
         return Answer(value=value, degraded=True, error=error)
 
     def _note(self, error: Exception) -> None:
@@ -212,10 +215,13 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
         return f"<degrade {self.feature}>"
 
 
-def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-    """What a result is kept under; None if the arguments cannot be compared: another's result must never be served."""
+def _key(fn: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """What a result is kept under; None if it cannot be compared: another's result must never be served."""
+    while isinstance(fn, partial):  # as a rule one that was made for this call alone
+        bound = cast("partial[object]", fn)
+        fn, args, kwargs = bound.func, (*bound.args, *args), {**bound.keywords, **kwargs}
     try:
-        key = (args, frozenset(kwargs.items())) if kwargs else args
+        key = (fn, args, frozenset(kwargs.items()))
         hash(key)
     except TypeError:
         return None

@@ -12,7 +12,7 @@ the breaker, a timeout of an attempt is a failure, and the caller's own deadline
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from math import inf
 from random import Random
 from types import TracebackType
@@ -22,14 +22,23 @@ import attrs
 import trio
 
 from actors.errors import DeadlineExceeded
-from actors.options import OptionError, checked, count, flag, more_seconds, seconds, some_seconds
+from actors.options import (
+    OptionError,
+    checked,
+    count,
+    flag,
+    more_seconds,
+    refuse_unfit,
+    seconds,
+    some_seconds,
+)
 from actors.records import Record, record
 from actors.resilience.breaker import BreakerStatistics, CircuitBreaker
 from actors.resilience.breaker_policy import BreakerPolicy
 from actors.resilience.budget import BudgetPolicy, BudgetStatistics, RetryBudget
 from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics
 from actors.resilience.deadlines import note_unbounded, refuse_too_late
-from actors.resilience.guard import NO_RESULT
+from actors.resilience.guard import NO_RESULT, last_entry
 from actors.resilience.retries import (
     RetryPolicy,
     Tries,
@@ -342,9 +351,12 @@ class Dependency:
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function so that each call of it is a call to this dependency."""
+        refuse_unfit(fn, f"dependency {self.name!r}")
 
         @wraps(fn)
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+            if kwargs.get("idempotency_key", "") is None:  # it says so, and the function is told so
+                return await self.call(partial(fn, **kwargs), *args)
             key: Any = kwargs.pop("idempotency_key", None)
             return await self.call(fn, *args, idempotency_key=key, **kwargs)
 
@@ -363,12 +375,7 @@ class Dependency:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        entered = self.guards().entered
-        task = trio.lowlevel.current_task()
-        block = entered[task].pop()
-        if not entered[task]:
-            del entered[task]
-        return block.exit(kind, error, traceback)
+        return last_entry(self.guards().entered).exit(kind, error, traceback)
 
     def statistics(self) -> DependencyStatistics:
         """One look, in the calling tree."""

@@ -14,8 +14,9 @@ from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 import trio
 
 from actors.office import Office
+from actors.options import refuse_unfit
 
-__all__ = ["NO_RESULT", "Guard"]
+__all__ = ["NO_RESULT", "Guard", "last_entry"]
 
 K = TypeVar("K")
 P = ParamSpec("P")
@@ -23,6 +24,21 @@ T = TypeVar("T")
 
 NO_RESULT: Final = object()
 """What a block returns: it has no result that could be looked at."""
+
+
+def last_entry(entered: dict[trio.lowlevel.Task, list[K]]) -> K:
+    """Take out what the calling task entered last.
+
+    A block in an async generator that nobody closed is left in another task than the one that entered it. It takes the oldest
+    entry there is, so that as many leave as have entered: none must stay for ever.
+    """
+    task, which = trio.lowlevel.current_task(), -1
+    if task not in entered:
+        task, which = next(iter(entered)), 0
+    entry = entered[task].pop(which)
+    if not entered[task]:
+        del entered[task]
+    return entry
 
 
 class Guard(Generic[K]):
@@ -78,6 +94,7 @@ class Guard(Generic[K]):
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function so that each call of it is guarded."""
+        refuse_unfit(fn, f"guard {self.name!r}")
 
         @wraps(fn)
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -106,10 +123,7 @@ class Guard(Generic[K]):
     async def __aexit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        task = trio.lowlevel.current_task()
-        ticket = self._entered[task].pop()
-        if not self._entered[task]:
-            del self._entered[task]
+        ticket = last_entry(self._entered)
         if error is None:
             self.succeeded(ticket, NO_RESULT)
         elif isinstance(error, Exception):

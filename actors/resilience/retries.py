@@ -8,6 +8,7 @@ raised in the end is the real error of the last attempt.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial, wraps
 from math import inf
 from random import Random
@@ -17,8 +18,8 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 import attrs
 import trio
 
-from actors.errors import MissingIdempotencyKey, Rejected, shown
-from actors.options import OptionError, checked, flag, seconds, some_seconds
+from actors.errors import MissingIdempotencyKey, Rejected, noted, shown
+from actors.options import OptionError, checked, flag, refuse_unfit, seconds, some_seconds
 from actors.resilience.backoff import Backoff
 from actors.resilience.budget import RetryBudget
 from actors.resilience.signals import CallRetried, current_worker, report
@@ -115,6 +116,7 @@ class RetryPolicy:
 
     def __call__(self, fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """Decorate an async function so that each call of it is retried."""
+        refuse_unfit(fn, "RetryPolicy")
 
         @wraps(fn)
         async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -311,14 +313,14 @@ def remember(earlier: list[Exception], error: Exception) -> None:
 def note_tries(error: Exception, earlier: list[Exception], verdict: Verdict) -> None:
     """Say on the final error what was tried before, and why it ended."""
     # Some owners raise one error object again and again: what an earlier call said on it is not true of this one.
-    if getattr(error, "__notes__", ()):
+    with suppress(Exception):  # other people's notes: of any type, or of an error that refuses them
         error.__notes__[:] = [note for note in error.__notes__ if not note.startswith(_GAVE_UP)]
     # A guard's refusal says all of it itself.
     if not earlier and (isinstance(error, Rejected) or not isinstance(verdict, HandBack)):
         return
     why = getattr(verdict, "why", "")
     before = f" after {', '.join(map(shown, earlier))}" if earlier else ""
-    error.add_note(f"{_GAVE_UP}{before}: {why}")
+    noted(error, f"{_GAVE_UP}{before}: {why}")
 
 
 def _announce(name: str, attempt: int, delay: float, error: Exception) -> None:
@@ -335,6 +337,11 @@ def _announce(name: str, attempt: int, delay: float, error: Exception) -> None:
 def non_idempotent(fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Mark a call that must not take effect twice: it is retried only with an `idempotency_key`."""
     setattr(fn, _MARK, True)
+    below: object = getattr(fn, "__wrapped__", None)
+    while below is not None:  # a retry that has to know may be any number of decorators below
+        with suppress(AttributeError, TypeError):
+            setattr(getattr(below, "__func__", below), _MARK, True)
+        below = getattr(below, "__wrapped__", None)
     return fn
 
 
@@ -413,7 +420,8 @@ class Attempts:
         self._earlier: list[Exception] = []
 
     def __aiter__(self) -> Attempts:
-        return self
+        # Each loop counts anew: to one who keeps the object, a second loop must not be a body that is never run.
+        return Attempts(self._policy, self._name, budget=self._budget, random=self._random)
 
     async def __anext__(self) -> Attempt:
         if self._delay is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import attrs
 
 from actors.errors import PoisonMessage, Rejected
-from actors.options import OptionError
+from actors.options import OptionError, at_once
 
 if TYPE_CHECKING:
     from actors.resilience.retries import RetryPolicy
@@ -143,7 +143,9 @@ def as_errors(value: Errors | type[Exception] | Iterable[type[Exception]]) -> Er
 
 
 def kinds(_: object, field: attrs.Attribute[Any], value: Errors) -> None:
-    """Classes of Exception, or a function."""
+    """Classes of Exception, or a function that answers at once."""
+    if not isinstance(value, tuple):
+        at_once(None, field, value)
     named = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
     for kind in named:
         if not (isinstance(kind, type) and issubclass(kind, Exception)):

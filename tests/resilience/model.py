@@ -76,7 +76,8 @@ class Model:
     def retry_after(self, now: float) -> float:
         if self.state == OPEN:
             return self.policy.open_max if self.held else self.open_until - now
-        return min((trial.lease_until - now for trial in self.trials), default=0.0)
+        left = sorted(t.lease_until - now for t in self.trials if t.lease_until > now)
+        return left[0] if len(left) >= self.policy.half_open_max else 0.0
 
     def end(self, call: Admitted, outcome: str, now: float, hint: float | None) -> None:
         """`outcome` is ok, failure or neutral."""

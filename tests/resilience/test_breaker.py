@@ -109,6 +109,26 @@ def test_b14_good_days_cost_no_memory(calls):
     assert len(window._last) <= 50
 
 
+@pytest.mark.parametrize("by", ["failure_rate", "slow_rate"])
+@pytest.mark.parametrize("percent", [1, 7, 14, 28, 50, 55, 56, 99, 100])
+async def test_b14_a_rate_is_the_share_that_is_written(autojump_clock, percent, by):
+    """B14: a rate of 0.55 opens it at 55 bad calls of 100 and not at 54, whatever binary fractions make of it."""
+    rules = {by: percent / 100, "failures": None, "minimum": 100, "window_calls": 100}
+    if by == "slow_rate":
+        rules["slow_after"] = 1
+    breaker = CircuitBreaker("x", BreakerPolicy(**rules))
+    for n in range(100):
+        assert breaker.state is BreakerState.CLOSED
+        if n < 100 - percent:
+            await breaker.call(Script("done"))
+        elif by == "slow_rate":
+            await breaker.call(trio.sleep, 1)
+        else:
+            await fail(breaker)
+
+    assert breaker.state is BreakerState.OPEN
+
+
 async def test_b16_a_call_longer_than_the_window_counts(autojump_clock):
     """B16: calls that fail after the window's length open it: results are booked when they come."""
     rules = BreakerPolicy(failures=None, failure_rate=0.5, minimum=3, window=1)
@@ -219,6 +239,29 @@ async def test_a_rule_that_raises_loses_no_place(autojump_clock, option):
     assert breaker.counts.neutral == 3
 
 
+@pytest.mark.parametrize(
+    ("act", "stands"),
+    [
+        (lambda breaker: breaker.disable(), ("closed", 0)),
+        (lambda breaker: breaker.close(), ("closed", 0)),
+        (lambda breaker: breaker.open(5), ("open", 5)),
+        (lambda breaker: breaker.isolate(), ("open", 300)),
+    ],
+)
+async def test_what_a_rule_does_itself_stands(autojump_clock, act, stands):
+    """A `ready_to_trip` that works the breaker by hand and then says yes does not undo its own work."""
+
+    def rule(counts):
+        act(breaker)
+        return True
+
+    breaker = CircuitBreaker("x", BreakerPolicy(ready_to_trip=rule, open_for=30))
+    await fail(breaker)
+    stats = breaker.statistics()
+    assert (stats.state, stats.retry_after) == stands
+    assert stats.generation == 1
+
+
 async def test_a_listener_may_wait_and_use_the_breaker(autojump_clock):
     """B17: an async listener is told one change at a time, in order, and may call through the breaker and close it."""
     told = []
@@ -265,6 +308,23 @@ async def test_b18_an_isolated_breaker_has_a_finite_hint(autojump_clock):
     with pytest.raises(BreakerOpen, match="isolated by hand") as caught:
         await breaker.call(Script("no"))
     assert caught.value.retry_after == breaker.statistics().retry_after == 60
+
+
+async def test_b18_while_a_trial_may_begin_nobody_is_told_to_wait(autojump_clock):
+    """B18: half-open with a trial's place free, the statistics say 0 seconds, whatever the other trials' leases are."""
+    breaker = CircuitBreaker("x", BreakerPolicy(half_open_max=2, successes=9, open_for=30))
+    breaker.open()
+    await trio.sleep(30)
+
+    async with trio.open_nursery() as nursery:
+        for admits, wait in ((True, 0), (False, 28)):
+            nursery.start_soon(breaker.call, trio.sleep, 40)
+            await trio.sleep(1)
+            assert breaker.admits is admits
+            assert breaker.statistics().retry_after == wait
+        await trio.sleep(28)
+        assert breaker.admits
+        assert breaker.statistics().retry_after == 0
 
 
 @pytest.mark.parametrize("seconds", [-1, inf, float("nan")])

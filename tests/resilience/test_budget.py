@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import trio
 from hypothesis import given, strategies as st
@@ -34,12 +36,22 @@ def test_r11_a_window_holds_no_more_retries_than_allowed(steps, ratio, floor):
             first = sum(now - at < window for at in calls)
             taken = sum(now - at < window for at in retries)
             granted = budget.take(now)
-            assert granted == (taken + 1 <= ratio * first + floor)
+            assert granted == (taken + 1 <= Fraction(str(ratio)) * first + floor)
             if granted:
                 retries.append(now)
     stats = budget.statistics(now)
     assert stats.first_attempts == sum(now - at < window for at in calls)
     assert stats.retries == sum(now - at < window for at in retries)
+
+
+@pytest.mark.parametrize("percent", range(1, 100))
+def test_r11_a_share_is_the_share_that_is_written(percent):
+    """R11: of 100 calls a ratio of 0.29 lets 29 be retried, whatever binary fractions make of it."""
+    budget = RetryBudget(BudgetPolicy(ratio=percent / 100, floor=3))
+    for _ in range(100):
+        budget.attempted(0.0)
+
+    assert [budget.take(0.0) for _ in range(percent + 4)] == [True] * (percent + 3) + [False]
 
 
 async def test_r11_a_storm_becomes_a_drizzle(autojump_clock):

@@ -404,3 +404,15 @@ async def test_h9_a_place_that_was_not_taken_cannot_be_given_back(autojump_clock
     with pytest.raises(KeyError):
         bulkhead.left(ticket)
     assert bulkhead.statistics().free == 1
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_h3_outside_of_trio_no_place_is_lost(several):
+    """H3: a call from a thread, or from another event loop, is refused by Trio and has taken nothing."""
+    bulkhead = Bulkhead("x", 2)
+    guard = bulkhead.take(2) if several else bulkhead
+
+    for enter in (guard.enter, guard.enter_at_once, guard.call(trio.sleep, 1).__await__().__next__):
+        with pytest.raises(RuntimeError, match="async context"):
+            enter()
+    assert bulkhead.statistics().free == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 
@@ -78,6 +80,16 @@ async def test_a_default_can_be_made(autojump_clock):
     assert one is not other
 
 
+async def test_a_default_that_cannot_be_made_is_no_answer(autojump_clock):
+    """A default that raises ends the call with its own error, in the context of the step's, and counts as no degraded answer."""
+    feature = degrade("x", default=lambda: {}["no default"])
+
+    with pytest.raises(KeyError, match="no default") as caught:
+        await feature.call(Script(Down))
+    assert isinstance(caught.value.__context__, Down)
+    assert (feature.state.degraded, feature.state.answers) == (False, 0)
+
+
 async def test_a_stale_result_is_of_the_same_arguments(autojump_clock):
     """One user's last result never stands in for another's."""
 
@@ -97,35 +109,75 @@ async def test_a_stale_result_is_of_the_same_arguments(autojump_clock):
     assert await recommend("ann") == "nothing"
 
 
+async def test_a_stale_result_is_of_the_same_function(autojump_clock):
+    """Functions that share a feature never serve each other's results, and nor do closures or clients of two users."""
+
+    class Client:
+        def __init__(self, user):
+            self.user = user
+            self.down = False
+
+        async def fetch(self, suffix=""):
+            if self.down:
+                raise Down
+            return self.user + suffix
+
+        async def other(self):
+            raise Down
+
+    ann, bob = Client("ann"), Client("bob")
+    feature = degrade("x", default="nothing", stale_for=60)
+
+    async def value(fn, *args):
+        return (await feature.call(fn, *args)).value
+
+    for wrap in (lambda user: user.fetch, lambda user: partial(user.fetch, "!"), fresh_lambda):
+        ann.down, bob.down = False, True
+        good = await value(wrap(ann))
+        assert good.startswith("ann")
+        assert await value(wrap(bob)) == "nothing"
+        assert await value(ann.other) == "nothing"
+        ann.down = True
+        assert await value(wrap(ann)) == ("nothing" if wrap is fresh_lambda else good)
+
+
+def fresh_lambda(user):
+    return lambda: user.fetch("?")
+
+
 async def test_arguments_that_cannot_be_compared_keep_nothing(autojump_clock):
     """With arguments that are not hashable no result is kept: the default is served."""
     feature = degrade("x", default="nothing", stale_for=60)
 
-    assert (await feature.call(Script("fresh"), {"user": 1})).value == "fresh"
-    assert (await feature.call(Script(Down), {"user": 1})).value == "nothing"
-    assert (await feature.call(Script(Down), user=[1])).value == "nothing"
+    script = Script("fresh", Down)
+
+    assert (await feature.call(script, {"user": 1})).value == "fresh"
+    assert (await feature.call(script, {"user": 1})).value == "nothing"
+    assert (await feature.call(script, user=[1])).value == "nothing"
 
 
 async def test_what_is_kept_is_bounded(autojump_clock):
     """A thousand results are kept, the latest ones."""
     feature = degrade("x", default=None, stale_for=60)
+    script = Script(*map(str, range(2500)), Down)
     for n in range(2500):
-        await feature.call(Script(n), n)
+        await feature.call(script, n)
 
     assert len(feature.state.kept) == 1000
-    assert (await feature.call(Script(Down), 2499)).value == 2499
+    assert (await feature.call(script, 2499)).value == "2499"
     with pytest.raises(Down):
-        await feature.call(Script(Down), 0)
+        await feature.call(script, 0)
 
 
 async def test_a_block_leaves_what_is_kept_alone(autojump_clock):
     """A block has no result, so its success replaces none."""
     feature = degrade("x", stale_for=60)
-    await feature.call(Script("fresh"))
+    script = Script("fresh", Down)
+    await feature.call(script)
     with feature:
         pass
 
-    assert (await feature.call(Script(Down))).value == "fresh"
+    assert (await feature.call(script)).value == "fresh"
 
 
 async def test_an_error_that_cannot_be_shown_is_hidden_too(autojump_clock):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from actors.errors import MissingIdempotencyKey
-from actors.resilience import Dependency, non_idempotent, retry
+from actors.resilience import CircuitBreaker, Dependency, deadline, degrade, non_idempotent, retry
 from tests.resilience.kit import Down, policy
 
 
@@ -44,12 +44,47 @@ async def marked_above(fn, *args, **kwargs):
     return await non_idempotent(policy()(plain))(*args, **kwargs)
 
 
+async def marked_far_above(fn, *args, **kwargs):
+    async def plain(*args, **kwargs):
+        return await fn(*args, **kwargs)
+
+    bound = deadline(60)(CircuitBreaker("bank")(policy()(plain)))
+    return await non_idempotent(bound)(*args, **kwargs)
+
+
+async def marked_above_a_dependency(fn, *args, **kwargs):
+    async def plain(*args, **kwargs):
+        return await fn(*args, **kwargs)
+
+    dependency = Dependency("bank", timeout=5, retry=policy())
+    return await non_idempotent(degrade("x", on=OSError)(dependency(plain)))(*args, **kwargs)
+
+
+async def marked_above_a_method(fn, *args, **kwargs):
+    class Client:
+        @policy()
+        async def pay(self, *args, **kwargs):
+            return await fn(*args, **kwargs)
+
+    return await non_idempotent(deadline(60)(Client().pay))(*args, **kwargs)
+
+
 async def guarded(fn, *args, **kwargs):
     return await Dependency("bank", timeout=5, retry=policy())(fn)(*args, **kwargs)
 
 
 SHAPES = pytest.mark.parametrize(
-    "shape", [call, through_dependency, decorated, marked_above, guarded]
+    "shape",
+    [
+        call,
+        through_dependency,
+        decorated,
+        marked_above,
+        marked_far_above,
+        marked_above_a_dependency,
+        marked_above_a_method,
+        guarded,
+    ],
 )
 
 
@@ -112,6 +147,17 @@ async def test_a_dependency_can_say_it_for_all_its_calls(autojump_clock):
     with pytest.raises(MissingIdempotencyKey, match="a call to bank"):
         await bank.call(pay)
     assert await bank.call(pay, idempotency_key="k") == {"idempotency_key": "k"}
+
+
+@pytest.mark.parametrize("key", [None, "", "k"])
+async def test_a_decorated_function_gets_the_key_that_it_is_given(autojump_clock, key):
+    """What a decorated function is called with it gets, a key of None among it."""
+
+    @Dependency("bank", timeout=5)
+    async def pay(amount, *, idempotency_key):
+        return amount, idempotency_key
+
+    assert await pay(5, idempotency_key=key) == (5, key)
 
 
 async def test_unlimited_attempts_are_said_to_be_so(autojump_clock):

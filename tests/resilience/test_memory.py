@@ -66,6 +66,13 @@ async def test_b22_the_time_between_may_be_longer_than_the_wait(autojump_clock):
     assert breaker.state is BreakerState.CLOSED
 
 
+async def test_b22_a_clock_that_was_set_back_lengthens_nothing(autojump_clock):
+    """B22: if the clock that both processes see was set back by a year meanwhile, no more than what was left is waited."""
+    breaker = CircuitBreaker("x", POLICY)
+    breaker.restore(BreakerMemory(state="open", left=20, opened_for=30), elapsed=-365 * 86400.0)
+    assert breaker.statistics().retry_after == 20
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

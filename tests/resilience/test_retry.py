@@ -9,6 +9,7 @@ next failure number 1) is a promise of restarts and tested with them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -160,6 +161,29 @@ async def test_r7_an_error_that_cannot_be_shown_hides_nothing(autojump_clock):
     """R7: an error whose `repr` raises is retried and noted like any other."""
     with pytest.raises(Down, match="down"):
         await retry(Script(Mute(), Down()), policy=policy(attempts=2))
+
+
+@dataclass(frozen=True)
+class Frozen(Down):
+    """An error to which nothing can be added."""
+
+    text: str
+
+
+class Closed(Down):
+    """An error whose notes are not ours to change."""
+
+    __notes__ = ("a class's",)
+
+
+@pytest.mark.parametrize("kind", [Frozen, Closed])
+async def test_r7_an_error_that_takes_no_notes_is_raised_without(autojump_clock, kind):
+    """R7: what is raised is the last error itself, also if no note can be added to it."""
+    errors = [kind("one"), kind("two"), kind("three")]
+
+    with pytest.raises(kind) as caught:
+        await retry(Script(*errors), policy=policy())
+    assert caught.value is errors[2]
 
 
 async def test_r8_a_wait_that_does_not_fit_is_not_begun(autojump_clock):

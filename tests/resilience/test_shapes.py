@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, nan
 from random import Random
 
@@ -22,7 +23,7 @@ from actors.resilience import (
     deadline,
     degrade,
 )
-from tests.resilience.kit import Down, Script, policy
+from tests.resilience.kit import Down, Script, gather, policy
 
 GUARDS = {
     "breaker": lambda: CircuitBreaker("x", BreakerPolicy(failures=1)),
@@ -163,6 +164,28 @@ async def test_blocks_nest_in_one_task(autojump_clock):
     assert bulkhead.statistics().running == 0
 
 
+@pytest.mark.parametrize("kind", ["bulkhead", "several places", "breaker"])
+async def test_a_block_that_another_task_leaves_gives_its_place_back(autojump_clock, kind):
+    """A block in a generator that nobody closes is left by another task at last, and its place is free again then."""
+    bulkhead, breaker = Bulkhead("x", 3), CircuitBreaker("x", BreakerPolicy(half_open_max=3))
+    breaker.open(0)
+    guard = {"bulkhead": bulkhead, "several places": bulkhead.take(1), "breaker": breaker}[kind]
+
+    async def rows():
+        async with guard:
+            yield 1
+
+    left_open = [rows(), rows()]
+    for one in left_open:
+        await anext(one)
+    async with guard, trio.open_nursery() as nursery:
+        for one in left_open:
+            nursery.start_soon(one.aclose)
+    assert bulkhead.statistics().free == 3
+    assert breaker.statistics().trials == 0
+    assert guard._entered == {}
+
+
 async def test_a_block_inside_a_group_settles_all(autojump_clock):
     """A block that ends by its own timeout while a task fails gives its place back and shows the failure."""
     x = Dependency("x", timeout=1, limit=1, breaker=BreakerPolicy(failures=1))
@@ -179,6 +202,69 @@ async def test_a_block_inside_a_group_settles_all(autojump_clock):
             nursery.start_soon(trio.sleep_forever)
     assert x.statistics().bulkhead.free == 1
     assert x.statistics().breaker.state == "open"
+
+
+async def test_a_block_of_retries_may_be_kept(autojump_clock):
+    """The object of the block form can be kept and looped over again, also by two tasks at once, each with its own attempts."""
+    kept = policy().attempts_of("x")
+
+    async def one():
+        script = Script(Down, Down, "done")
+        async for attempt in kept:
+            with attempt:
+                return await script(), attempt.number
+        return "the body was never run"
+
+    assert await one() == ("done", 3)
+    assert await gather(one, one) == [("done", 3)] * 2
+
+
+DECORATORS = [
+    CircuitBreaker("x"),
+    Bulkhead("x", 1),
+    Bulkhead("x", 2).take(2),
+    Dependency("x", timeout=5),
+    deadline(5),
+    degrade("x"),
+    policy(),
+]
+
+
+@pytest.mark.parametrize("decorate", DECORATORS, ids=repr)
+async def test_what_cannot_be_awaited_is_not_decorated(autojump_clock, decorate):
+    """A decorator refuses an async generator, and what is no function, where it is written; methods of all kinds are fine."""
+
+    async def rows():
+        yield 1
+
+    with pytest.raises(OptionError, match=r"rows.* is an async generator"):
+        decorate(rows)
+    with pytest.raises(OptionError, match=r"classmethod.* is no function; below @classmethod"):
+        decorate(classmethod(asks))
+
+    class Client:
+        @decorate
+        async def one(self, n):
+            return n
+
+        @classmethod
+        @decorate
+        async def other(cls, n):
+            return cls, n
+
+        @staticmethod
+        @decorate
+        async def third(n):
+            return n
+
+    assert (await Client().one(1), await Client.other(2)) == (1, (Client, 2))
+    assert await Client.third(3) == 3
+    assert await decorate(partial(asks, 4))() is False
+
+
+async def asks(_=None):
+    """A rule that would have to be awaited."""
+    return False
 
 
 WRONG = [
@@ -213,8 +299,20 @@ WRONG = [
     (lambda: BreakerPolicy(neutral=trio.Cancelled), "neutral"),
     (lambda: BreakerPolicy(ready_to_trip=True), "ready_to_trip"),
     (lambda: BreakerPolicy(fails=500), "fails"),
+    (lambda: RetryPolicy(on=asks), "on has to answer at once"),
+    (lambda: RetryPolicy(on=Down, never=partial(asks, 1)), "never has to answer at once"),
+    (lambda: BreakerPolicy(on=asks), "on has to answer at once"),
+    (lambda: BreakerPolicy(neutral=Script(True)), "neutral has to answer at once"),
+    (lambda: BreakerPolicy(ready_to_trip=asks), "ready_to_trip has to answer at once"),
+    (lambda: BreakerPolicy(fails=asks), "fails has to answer at once"),
+    (lambda: degrade("x", on=asks), "on has to answer at once"),
+    (lambda: degrade("x", fails=asks), "fails has to answer at once"),
+    (lambda: degrade("x", fails=500), "fails is a function or None"),
+    (lambda: degrade("x", default=asks), "default has to answer at once"),
     (lambda: CircuitBreaker("x", 5), "policy"),
     (lambda: CircuitBreaker(""), "name"),
+    (lambda: CircuitBreaker("x", on_state_change=5), "on_state_change is a function or None"),
+    (lambda: CircuitBreaker("x", random=5), "random"),
     (lambda: Bulkhead("x", -1), "limit"),
     (lambda: Bulkhead("x", 1.5), "limit"),
     (lambda: Bulkhead("x", 1, max_waiting=-1), "max_waiting"),
@@ -237,6 +335,7 @@ WRONG = [
     (lambda: deadline(-1), "seconds"),
     (lambda: deadline("5"), "seconds"),
     (lambda: deadline(5, reserve=nan), "reserve"),
+    (lambda: deadline(reserve=inf), "reserve must be finite"),
     (lambda: deadline(at=nan), "at"),
     (lambda: degrade(""), "feature"),
     (lambda: degrade("x", stale_for=0), "stale_for"),

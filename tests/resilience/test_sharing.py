@@ -151,6 +151,35 @@ def test_a_listener_that_a_run_cut_off_does_not_deafen_the_next():
     assert told == ["OPEN", "OPEN"]
 
 
+@pytest.mark.filterwarnings("ignore:coroutine .*listen.* was never awaited:RuntimeWarning")
+def test_a_listener_that_can_no_longer_run_hides_no_error():
+    """A change in the last moments of a run, when no task can be started any more, leaves its caller the call's own error."""
+    seen = []
+
+    async def listen(name, old, new):
+        raise AssertionError("the run is over")
+
+    breaker = CircuitBreaker("x", BreakerPolicy(failures=1), on_state_change=listen)
+
+    async def rows():
+        try:
+            yield 1
+        finally:
+            try:
+                await breaker.call(Script(Down))
+            except Exception as error:
+                seen.append(type(error))
+
+    left_open = rows()
+
+    async def main():
+        await anext(left_open)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    gc.collect()
+    assert seen == [Down]
+
+
 async def test_a_tree_hears_of_its_calls(autojump_clock):
     """Retries, refusals, openings and degradation go to the stream of the tree that calls, with path and run, and are counted."""
     events = []
