@@ -202,3 +202,13 @@ async def test_a_record_lasts_as_long_as_the_last_job_that_needs_it(engine, cloc
     assert act.count == 1
     assert await store.prune() == 1
     assert await days(engine) == []
+
+
+async def test_an_end_that_is_told_again(store):
+    """The end of a piece of work may be told twice by its owner, which did not hear the answer, and by nobody else."""
+    await store.claim("k", "", "me", claim_for=30.0, run_again=True)
+
+    for _ in range(2):
+        assert await store.finish("k", "me", "done", "1", keep_for=60.0)
+    assert not await store.finish("k", "you", "done", "2", keep_for=60.0)
+    assert not await store.finish("k", "me", "failed", "no", keep_for=60.0)

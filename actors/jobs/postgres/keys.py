@@ -58,7 +58,7 @@ WHERE key = %(key)s AND owner = %(owner)s AND state = 'started' RETURNING key"""
 _FINISH: Final = f"""
 UPDATE {{s}}.idempotency SET state = %(state)s, result = %(result)s, done_at = {_NOW},
     expires_at = {_NOW} + make_interval(secs => %(keep)s)
-WHERE key = %(key)s AND owner = %(owner)s AND state = 'started' RETURNING key"""
+WHERE key = %(key)s AND owner = %(owner)s AND state IN ('started', %(state)s) RETURNING key"""
 _FORGET: Final = """
 DELETE FROM {s}.idempotency WHERE key = %(key)s AND (%(owner)s::text IS NULL OR owner = %(owner)s) RETURNING key"""
 _DAYS: Final = f"""
