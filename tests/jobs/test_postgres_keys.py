@@ -18,6 +18,7 @@ from actors.jobs import (
 from tests.jobs.kit import ask, claim, on_postgres
 
 DAY = 86400.0
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
 @pytest.fixture
@@ -152,6 +153,62 @@ async def test_a_day_that_is_being_read(engine, store, clock, where):
     assert await store.prune() == 0
 
     assert await days(engine) == []
+
+
+async def test_a_day_begins_during_a_backup(store, clock, where):
+    """The first claim of a day waits for nobody who reads the records, a backup that takes all night perhaps."""
+    await store.once("k", Effect())
+    with psycopg.connect(where) as db:
+        db.execute("SELECT count(*) FROM treewarden.idempotency")
+        clock.pass_(DAY)
+        with trio.fail_after(30):
+            assert await store.once("k", Effect()) == {"value": 1}
+            assert await store.once("next", Effect()) == {"value": 1}
+
+
+async def test_two_nodes_prune_days(engine, store, where, driver, clock):
+    """Nodes that prune at once drop each day once, and none of them fails."""
+    async with on_postgres(where, driver, clock=clock) as other:
+        for day in range(12):
+            await store.once(f"{day}", Effect(), policy=IdempotencyPolicy(keep_for=1))
+            clock.pass_(DAY)
+        clock.pass_(DAY)
+        total = []
+
+        async def prune(at):
+            total.append(await PostgresIdempotencyStore(at).prune())
+
+        async with trio.open_nursery() as nursery:
+            for at in (engine, other, engine, other):
+                nursery.start_soon(prune, at)
+
+        assert sum(total) == 12
+        assert await days(engine) == []
+
+
+async def test_a_claim_is_under_way_at_midnight(store, engine, where, clock):
+    """A day is not dropped while the claim of its last moment may be under way."""
+    clock.now = DAY - 1
+    await store.once("k", Effect(), policy=IdempotencyPolicy(keep_for=0.5))
+    with psycopg.connect(where) as db:
+        db.execute(
+            "INSERT INTO treewarden.idempotency (key, fingerprint, owner, state, began_at, claimed_at, claimed_until)"
+            " SELECT 'last', '', 'me', 'started', at, at, at FROM (SELECT to_timestamp(86399)) AS x (at)"
+        )
+        clock.pass_(2)
+        pruned = trio.Event()
+
+        async def prune():
+            await store.prune()
+            pruned.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(prune)
+            while not pruned.is_set() and await ask(engine, WAITING) == [(0,)]:
+                await trio.sleep(0.01)
+            db.commit()
+
+    assert await store.finish("last", "me", "done", "1", keep_for=60)
 
 
 async def test_a_key_whose_record_expired(store, clock):
