@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import outcome
 import psycopg
 from psycopg import errors, pq
+from psycopg.rows import tuple_row
 
 from actors.jobs.errors import EngineUnreachable
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
@@ -67,8 +68,13 @@ class Link:
 
     def call(self, fn: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Run a function in a transaction."""
-        with _Watched(self) as db, db.transaction():
-            return fn(db)
+        with _Watched(self) as db:
+            kept = db.row_factory, db.cursor_factory
+            try:
+                with db.transaction():
+                    return fn(db)
+            finally:  # how a function wants its rows is its own affair, and over with it
+                db.row_factory, db.cursor_factory = kept
 
     def _in_transaction(self, db: psycopg.Connection[Any], task: Task[T]) -> T:
         with db.transaction():
@@ -252,7 +258,9 @@ def perform(
 
 
 def _rows(db: psycopg.Connection[Any], step: Step, prepare: bool | None) -> Rows:
-    cursor = db.execute(step.sql, step.values, prepare=prepare if step.hot else None)
+    # The connection may be somebody else's, and so what it makes of rows.
+    cursor = db.cursor(row_factory=tuple_row)
+    cursor.execute(step.sql, step.values, prepare=prepare if step.hot else None)
     return cursor.fetchall() if has_rows(cursor) else []
 
 
