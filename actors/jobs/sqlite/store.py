@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any, Final
 
-from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
+from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead
 from actors.jobs.errors import LeaseLost, NotStorable
 from actors.jobs.job import Job, Lease, NewJob, decode, encode
 from actors.jobs.outcomes import Completed, Outcome, Poisoned, State, after
@@ -73,8 +73,9 @@ def fire(
     next_in = (period + 1) * every + offset - now
     changed = db.execute(
         "INSERT INTO job_schedules VALUES (?, ?) ON CONFLICT (name)"
-        " DO UPDATE SET period = excluded.period WHERE excluded.period > period",
-        (schedule, period),
+        " DO UPDATE SET period = excluded.period"
+        " WHERE excluded.period > period OR period > excluded.period + ?",
+        (schedule, period, most_ahead(every)),
     ).rowcount
     key = enqueue(db, now, [job])[0].key if changed else None
     return Fired(key, next_in)
