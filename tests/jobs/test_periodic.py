@@ -107,3 +107,14 @@ async def test_a_clock_set_back_a_little(clock):
     for _ in range(50):
         clock.pass_(-1)
         assert (await engine.fire("s", 5, 0, NewJob("a"))).key is None
+
+
+async def test_the_clock_is_set_while_a_schedule_waits(autojump_clock, clock):
+    """A period that begins since the engine's clock was set, or went on while the machine slept, has its job in a minute."""
+    engine = MemoryEngine("shop", clock=clock)
+
+    async with at_work(Periodic("nightly", NewJob("a"), every=86400, engine=engine)):
+        await trio.sleep(1)
+        clock.pass_(86400)
+        await trio.sleep(60)
+        assert await states(engine) == {"ready": 2}
