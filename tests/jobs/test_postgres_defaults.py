@@ -8,8 +8,8 @@ import psycopg
 import pytest
 import trio
 
-from actors.jobs import KeyBusy, PostgresIdempotencyStore
-from tests.jobs.kit import ask, claim, on_postgres, put, states, take
+from actors.jobs import KeyBusy, PostgresIdempotencyStore, Settlement
+from tests.jobs.kit import DONE, ask, claim, on_postgres, put, states, take
 
 
 @contextmanager
@@ -72,3 +72,21 @@ async def test_read_only_for_a_while(where, driver):
         await engine.pause("b")
         assert list(await take(engine)) == ["x"]
         assert await states(engine) == {"active": 1}
+
+
+async def test_a_claim_that_is_cut_short(where, driver):
+    """What was settled is not called late when it is told again because the claim that came with it took too long."""
+    with default(where, "statement_timeout", "'2s'"):
+        async with on_postgres(where, driver) as engine:
+            await put(engine, "x")
+            lease = (await take(engine))["x"].lease
+            await engine.limit("a", 1)
+            with psycopg.connect(where) as db:
+                db.execute("SELECT FROM treewarden.job_types FOR UPDATE")
+                with pytest.raises(psycopg.errors.QueryCanceled):
+                    await engine.exchange([Settlement(lease, DONE)], claim())
+
+            found = await engine.exchange([Settlement(lease, DONE)], claim())
+
+            assert found.refused == frozenset()
+            assert await states(engine) == {"completed": 1}
