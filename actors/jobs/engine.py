@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 import attrs
@@ -36,6 +37,7 @@ __all__ = [
     "Fired",
     "JobInfo",
     "Settlement",
+    "most_ahead",
 ]
 
 
@@ -94,6 +96,14 @@ class Fired(NamedTuple):
     """The job of the present period, if this call enqueued it; None if the period has had its job."""
     next_in: float
     """Seconds until the next period begins."""
+
+
+def most_ahead(every: float) -> int:
+    """Periods by which the last one that had its job may be ahead of the present one: one, and a minute's for late calls.
+
+    One that is further ahead was counted with another `every`, or by a clock that was wrong since: it says nothing.
+    """
+    return 1 + ceil(60 / every)
 
 
 @record

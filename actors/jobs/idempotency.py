@@ -230,7 +230,9 @@ class IdempotencyStore(ABC):
                 reason = shown(error).encode("utf-8", "replace").decode("utf-8")
                 await self._record(key, owner, "failed", reason, policy)
             else:
-                await self._quietly(self.forget(key, owner))
+                # Also when cancelled meanwhile: nobody has to wait for the end of this claim.
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + 1.0):
+                    await self._quietly(self.forget(key, owner))
             raise error
         text, problem = _as_json(result)
         await self._record(key, owner, "done", text, policy)
@@ -258,6 +260,8 @@ class IdempotencyStore(ABC):
                 Exception
             ) as raised:  # raised again by the caller, outside of the nursery's group
                 error = raised
+            # A cancellation of the caller's that has waited for this moment must not take the result with it.
+            nursery.cancel_scope.shield = True
             nursery.cancel_scope.cancel(reason="the work is done")
         return error, result
 
@@ -319,7 +323,10 @@ class IdempotencyStore(ABC):
     async def finish(
         self, key: str, owner: str, state: str, result: str, *, keep_for: float | None
     ) -> bool:
-        """Write the end of an owner's work. False if the claim is no longer its own."""
+        """Write the end of an owner's work. False if the claim is no longer its own.
+
+        To write the same end again is no fault: its owner did not hear that it was written.
+        """
 
     @abstractmethod
     async def forget(self, key: str, owner: str | None = None) -> bool:

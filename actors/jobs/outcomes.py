@@ -185,7 +185,8 @@ def outcome_of_error(
     )
     if isinstance(verdict, HandBack):
         # A place may be free at once, but to ask for it again and again would be a loop through the engine.
-        return PutBack(Why.REFUSED, _cut(verdict.why), max(verdict.retry_in, _REFUSED_FOR))
+        wait = max(_REFUSED_FOR, verdict.retry_in)  # in this order: what is no number is less
+        return PutBack(Why.REFUSED, _cut(verdict.why), wait)
     delay = verdict.delay if isinstance(verdict, RetryHere) else backoff.delay(1, random)
     return Failed(_cut(shown(error)), max(job.retries - 1, 0), delay)
 
@@ -258,7 +259,8 @@ def effect(outcome: Outcome) -> Effect:
     if isinstance(outcome, Failed) and not outcome.retries:
         return Effect(State.INCIDENT, error=reason, retries=0, deliveries=None)
     state = State.SCHEDULED if outcome.retry_in > 0 else State.READY
-    wait = min(outcome.retry_in, LONGEST_WAIT)  # one that cannot be stored would hold up its batch
+    # One that cannot be stored would hold up its batch: too long, or what is no number.
+    wait = min(outcome.retry_in, LONGEST_WAIT) if outcome.retry_in > 0 else 0.0
     if isinstance(outcome, Failed):
         left = min(outcome.retries, MOST_RETRIES)
         return Effect(state, error=reason, retries=left, deliveries=None, retry_in=wait)

@@ -24,6 +24,8 @@ __all__ = ["Periodic"]
 
 _PATIENCE: Final = 5.0
 """Seconds that the engine may take. To ask again does no harm: it remembers whether it has fired."""
+_LONGEST: Final = 60.0
+"""Seconds between two looks at most: a clock can be set, and a machine sleep, while we count seconds of our own."""
 
 
 def _kind(kind: type[Any]) -> Any:
@@ -74,4 +76,4 @@ class Periodic:
             else:
                 wait = fired.next_in
                 condition.works("fire")
-            await ctx.sleep(wait)
+            await ctx.sleep(min(wait, _LONGEST))

@@ -362,7 +362,9 @@ class Shift:
             if self.book.slots.get(slot.job.key) is not slot or slot.job.lease != lease:
                 continue  # settled, or claimed anew, in the meantime
             if lease in lost and not slot.job.completed:
-                slot.lose()
+                # What has ended may be settled, and its answer on the way or lost: the engine says so when it is told again.
+                if slot.outcome is None:
+                    slot.lose()
             else:
                 slot.until = sent + self.spec.timeout
 

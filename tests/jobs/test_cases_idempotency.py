@@ -353,6 +353,44 @@ async def test_recorded_even_if_cancelled(autojump_clock, store, monkeypatch):
     assert await store.once("k", act) == {"n": 1}
 
 
+async def test_recorded_but_not_heard_of(autojump_clock, store, monkeypatch):
+    """A record that was written although the answer was lost is no fault: the work is done, and nothing is at risk."""
+    real, answers = store.finish, [ConnectionError("lost"), None]
+
+    async def finish(*args, **options):
+        done = await real(*args, **options)
+        if (error := answers.pop(0)) is not None:
+            raise error
+        return done
+
+    monkeypatch.setattr(store, "finish", finish)
+    act = Effect()
+
+    assert await store.once("k", act) == {"n": 1}
+    assert answers == []
+
+
+async def test_work_that_outlasts_the_cancellation(autojump_clock, store):
+    """Work that was shielded from its caller's cancellation is recorded, and one that fails so leaves its key free."""
+    act = Effect()
+
+    async def shielded(error=None):
+        with trio.CancelScope(shield=True):
+            await trio.sleep(2)
+            if error is not None:
+                raise error
+            return await act()
+
+    with trio.move_on_after(1):
+        await store.once("k", shielded)
+    with pytest.raises(OSError):
+        with trio.move_on_after(1):
+            await store.once("other", shielded, OSError("it broke"))
+
+    assert await store.once("k", act) == {"n": 1}
+    assert await store.once("other", act) == {"n": 2}
+
+
 @pytest.mark.parametrize(
     "options", [{"ambiguous": "perhaps"}, {"claim_for": -1}, {"keep_for": 0}, {"keep": 1}]
 )

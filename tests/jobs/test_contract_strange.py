@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from random import Random
 
 import pytest
@@ -126,6 +126,22 @@ async def test_waits_longer_than_any_calendar(engine, wait):
     assert (await engine.find(odd)).state is (await engine.find(bad)).state is State.SCHEDULED
     assert (await engine.find(odd)).due_in > 9e8
     assert await engine.cancel(odd)
+
+
+async def test_waits_that_are_no_number(engine):
+    """A wait that is no number is none, and the rest of the batch is settled."""
+    odd, _ = await put(engine, "odd", "good")
+    jobs = await take(engine)
+    told = [
+        Settlement(jobs["odd"].lease, PutBack(Why.REFUSED, "later", nan)),
+        Settlement(jobs["good"].lease, DONE),
+    ]
+
+    assert (await engine.exchange(told)).refused == frozenset()
+    assert await states(engine) == {"ready": 1, "completed": 1}
+    again = (await take(engine))["odd"]
+    assert await engine.settle(again.lease, Failed("later", 1, nan))
+    assert (await engine.find(odd)).state is State.READY
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import trio
 
 from actors.jobs import MemoryEngine, NewJob, Periodic
 from actors.options import OptionError
-from tests.jobs.kit import states
+from tests.jobs.kit import ENGINES, ON_POSTGRES, opened, states
 from tests.jobs.tree import at_work, worker
 
 
@@ -80,3 +80,41 @@ def test_refused_at_the_door(engine, options):
     """A schedule that cannot be is refused where it is written."""
     with pytest.raises(OptionError):
         Periodic("tick", NewJob("a"), engine=engine, **options)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+async def test_another_period(kind, request, tmp_path, clock):
+    """A schedule that is given another period, or whose clock was years ahead for a while, goes on at once, once a period."""
+    if kind in ON_POSTGRES:
+        request.getfixturevalue("server")
+    clock.now, job = 1.7e9 + 7, NewJob("a")
+    async with opened(kind, tmp_path, clock) as engine:
+        for every, ahead in ((60, 0), (3600, 0), (60, 1e8), (61, 0), (86400, 0), (1, 0)):
+            clock.pass_(ahead)
+            await engine.fire("s", every, 0, job)
+            clock.pass_(every - ahead)
+            fired = []
+            for _ in range(3):
+                fired += [(await engine.fire("s", every, 0, job)).key for _ in range(2)]
+                clock.pass_(every)
+            assert [key is not None for key in fired] == [True, False] * 3
+
+
+async def test_a_clock_set_back_a_little(clock):
+    """A clock that is set back by less than a minute makes no period fire twice."""
+    engine = MemoryEngine("shop", clock=clock)
+    assert (await engine.fire("s", 5, 0, NewJob("a"))).key is not None
+    for _ in range(50):
+        clock.pass_(-1)
+        assert (await engine.fire("s", 5, 0, NewJob("a"))).key is None
+
+
+async def test_the_clock_is_set_while_a_schedule_waits(autojump_clock, clock):
+    """A period that begins since the engine's clock was set, or went on while the machine slept, has its job in a minute."""
+    engine = MemoryEngine("shop", clock=clock)
+
+    async with at_work(Periodic("nightly", NewJob("a"), every=86400, engine=engine)):
+        await trio.sleep(1)
+        clock.pass_(86400)
+        await trio.sleep(60)
+        assert await states(engine) == {"ready": 2}

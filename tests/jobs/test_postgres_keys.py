@@ -18,6 +18,7 @@ from actors.jobs import (
 from tests.jobs.kit import ask, claim, on_postgres
 
 DAY = 86400.0
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
 @pytest.fixture
@@ -154,6 +155,62 @@ async def test_a_day_that_is_being_read(engine, store, clock, where):
     assert await days(engine) == []
 
 
+async def test_a_day_begins_during_a_backup(store, clock, where):
+    """The first claim of a day waits for nobody who reads the records, a backup that takes all night perhaps."""
+    await store.once("k", Effect())
+    with psycopg.connect(where) as db:
+        db.execute("SELECT count(*) FROM treewarden.idempotency")
+        clock.pass_(DAY)
+        with trio.fail_after(30):
+            assert await store.once("k", Effect()) == {"value": 1}
+            assert await store.once("next", Effect()) == {"value": 1}
+
+
+async def test_two_nodes_prune_days(engine, store, where, driver, clock):
+    """Nodes that prune at once drop each day once, and none of them fails."""
+    async with on_postgres(where, driver, clock=clock) as other:
+        for day in range(12):
+            await store.once(f"{day}", Effect(), policy=IdempotencyPolicy(keep_for=1))
+            clock.pass_(DAY)
+        clock.pass_(DAY)
+        total = []
+
+        async def prune(at):
+            total.append(await PostgresIdempotencyStore(at).prune())
+
+        async with trio.open_nursery() as nursery:
+            for at in (engine, other, engine, other):
+                nursery.start_soon(prune, at)
+
+        assert sum(total) == 12
+        assert await days(engine) == []
+
+
+async def test_a_claim_is_under_way_at_midnight(store, engine, where, clock):
+    """A day is not dropped while the claim of its last moment may be under way."""
+    clock.now = DAY - 1
+    await store.once("k", Effect(), policy=IdempotencyPolicy(keep_for=0.5))
+    with psycopg.connect(where) as db:
+        db.execute(
+            "INSERT INTO treewarden.idempotency (key, fingerprint, owner, state, began_at, claimed_at, claimed_until)"
+            " SELECT 'last', '', 'me', 'started', at, at, at FROM (SELECT to_timestamp(86399)) AS x (at)"
+        )
+        clock.pass_(2)
+        pruned = trio.Event()
+
+        async def prune():
+            await store.prune()
+            pruned.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(prune)
+            while not pruned.is_set() and await ask(engine, WAITING) == [(0,)]:
+                await trio.sleep(0.01)
+            db.commit()
+
+    assert await store.finish("last", "me", "done", "1", keep_for=60)
+
+
 async def test_a_key_whose_record_expired(store, clock):
     """An expired record counts no more: the work is done again and kept anew."""
     act = Effect()
@@ -202,3 +259,13 @@ async def test_a_record_lasts_as_long_as_the_last_job_that_needs_it(engine, cloc
     assert act.count == 1
     assert await store.prune() == 1
     assert await days(engine) == []
+
+
+async def test_an_end_that_is_told_again(store):
+    """The end of a piece of work may be told twice by its owner, which did not hear the answer, and by nobody else."""
+    await store.claim("k", "", "me", claim_for=30.0, run_again=True)
+
+    for _ in range(2):
+        assert await store.finish("k", "me", "done", "1", keep_for=60.0)
+    assert not await store.finish("k", "you", "done", "2", keep_for=60.0)
+    assert not await store.finish("k", "me", "failed", "no", keep_for=60.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import trio
 
 from actors.jobs import FailWithRetry, MemoryEngine, NewJob, open_sqlite
@@ -73,3 +74,38 @@ async def test_a_database_and_its_thread(tmp_path):
         assert (seen.database.calls, seen.database.commits) == (3, 1)
         assert "open" in repr(engine)
     assert "closed" in repr(engine)
+
+
+async def test_an_end_that_was_not_heard_of(autojump_clock):
+    """A completion whose answer was lost counts as one, whatever a renewal meanwhile made of a lease that is over."""
+    renewals = []
+
+    class Lossy(MemoryEngine):
+        """Loses the answer to the first settlement, and knows it again, as engines do that keep what is in doubt."""
+
+        doubtful = frozenset()
+
+        async def exchange(self, settlements=(), claim=None):
+            found = await super().exchange(settlements, claim)
+            if settlements and not self.doubtful:
+                self.doubtful = frozenset(one.lease for one in settlements)
+                await trio.sleep(2)
+                raise ConnectionError("lost")
+            return attrs.evolve(found, refused=found.refused - self.doubtful)
+
+        async def extend(self, leases, seconds):
+            renewals.append(lost := await super().extend(leases, seconds))
+            return lost
+
+    engine = Lossy("shop")
+
+    async def handler(job, ctx):
+        pass
+
+    async with at_work(worker(handler, engine, timeout=3)) as seen:
+        key = await one(engine)
+        await trio.sleep(5)
+
+    assert any(renewals)
+    assert (await engine.find(key)).state == "completed"
+    assert seen.outcomes(key) == ["completed"]

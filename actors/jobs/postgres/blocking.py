@@ -15,17 +15,32 @@ from typing import Any, Final, TypeVar
 import outcome
 import psycopg
 from psycopg import errors, pq
+from psycopg.rows import tuple_row
 
 from actors.jobs.errors import EngineUnreachable
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
-__all__ = ["AGAIN", "TRIES", "UNDONE", "Link", "carry_out", "has_rows", "is_dead", "lost_by"]
+__all__ = [
+    "AGAIN",
+    "STALE",
+    "TRIES",
+    "UNDONE",
+    "Link",
+    "carry_out",
+    "has_rows",
+    "is_dead",
+    "lost_by",
+]
 
 T = TypeVar("T")
 AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure)
 """The server has undone the transaction and asks for it to be tried again."""
+STALE: Final = (errors.ReadOnlySqlTransaction,)
+"""The server, or its database, became one that only reads: a new connection may find another, or that this is over."""
 UNDONE: Final = (errors.AdminShutdown,)
 """Told to end, a server process says so, and has undone what it was at: it may be begun anew on another connection."""
+ISOLATION: Final = b"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""Our plans look again after they have waited for a lock, which sees nothing new with what a database may have as its default."""
 TRIES: Final = 5
 """Times that such a transaction is carried out."""
 _CANCEL_WITHIN: Final = 5.0
@@ -67,11 +82,17 @@ class Link:
 
     def call(self, fn: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Run a function in a transaction."""
-        with _Watched(self) as db, db.transaction():
-            return fn(db)
+        with _Watched(self) as db:
+            kept = db.row_factory, db.cursor_factory
+            try:
+                with db.transaction():
+                    return fn(db)
+            finally:  # how a function wants its rows is its own affair, and over with it
+                db.row_factory, db.cursor_factory = kept
 
     def _in_transaction(self, db: psycopg.Connection[Any], task: Task[T]) -> T:
         with db.transaction():
+            db.execute(ISOLATION)
             return drive(task.make(), lambda step: perform(db, step, self._prepare))
 
     def _perform(self, step: Steps) -> Any:
@@ -211,6 +232,8 @@ class _Watched:
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         if error is None:
             self._link.commits += 1
+        elif isinstance(error, STALE):
+            self._link.close()
         elif isinstance(error, psycopg.Error):
             lost = self._link.lost(error)
             if lost is not None:
@@ -252,7 +275,9 @@ def perform(
 
 
 def _rows(db: psycopg.Connection[Any], step: Step, prepare: bool | None) -> Rows:
-    cursor = db.execute(step.sql, step.values, prepare=prepare if step.hot else None)
+    # The connection may be somebody else's, and so what it makes of rows.
+    cursor = db.cursor(row_factory=tuple_row)
+    cursor.execute(step.sql, step.values, prepare=prepare if step.hot else None)
     return cursor.fetchall() if has_rows(cursor) else []
 
 

@@ -19,11 +19,12 @@ __all__ = ["Address", "connector"]
 
 # What a planner that knows none of the numbers has to be kept from: a table of a minute ago and one of a million rows get the
 # same plans, all by index, and they are made once.
+# Whoever waited for a lock has to see what was written meanwhile, whatever isolation is the default of the database.
 # A table that somebody has locked keeps them for so long at most, since they share these connections with the renewal of leases.
 _HOT: Final = (
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
     " SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan;"
-    " SET lock_timeout = '10s'"
+    " SET default_transaction_isolation = 'read committed'; SET lock_timeout = '10s'"
 )
 # A peer that is gone without a word is noticed within half a minute, not after the two hours of the operating system.
 _ALIVE: Final = {

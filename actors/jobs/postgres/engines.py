@@ -148,10 +148,10 @@ class PostgresEngine(DatabaseEngine):
         told = tuple(settlements)
         try:
             found = await self._hot.run(Task(partial(self._store.exchange, told, claim)))
-        except EngineUnreachable as error:
-            if error.unsure:
-                # They may be settled. Whoever tells them again must not hear that somebody else has the job.
-                self._doubtful.update(one.lease for one in told)
+        except Exception:
+            # They may be settled: an answer may be lost, and the claim that follows them may fail in a transaction of its
+            # own. Whoever tells them again must not hear that somebody else has the job.
+            self._doubtful.update(one.lease for one in told)
             raise
         for job in found.jobs:
             job.engine = self

@@ -31,6 +31,9 @@ __all__ = ["PostgresIdempotencyStore"]
 _DAY: Final = 86400
 _NO_PARTITION: Final = "23514"
 _LOCKED: Final = "55P03"
+_GONE: Final = "42P01"
+_SETTLED: Final = 3600
+"""Seconds after which no claim is under way any more that began in a day, or found a record before it expired."""
 _BATCH: Final = 5000
 
 _NOW: Final = "coalesce(to_timestamp(%(now)s::float8), statement_timestamp())"
@@ -58,17 +61,19 @@ WHERE key = %(key)s AND owner = %(owner)s AND state = 'started' RETURNING key"""
 _FINISH: Final = f"""
 UPDATE {{s}}.idempotency SET state = %(state)s, result = %(result)s, done_at = {_NOW},
     expires_at = {_NOW} + make_interval(secs => %(keep)s)
-WHERE key = %(key)s AND owner = %(owner)s AND state = 'started' RETURNING key"""
+WHERE key = %(key)s AND owner = %(owner)s AND state IN ('started', %(state)s) RETURNING key"""
 _FORGET: Final = """
 DELETE FROM {s}.idempotency WHERE key = %(key)s AND (%(owner)s::text IS NULL OR owner = %(owner)s) RETURNING key"""
+_DAYS_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('{s} idempotency', 0))"
 _DAYS: Final = f"""
-SELECT substr(c.relname, 13)::bigint, floor(extract(epoch FROM {_NOW}) / {_DAY})::bigint
+SELECT substr(c.relname, 13)::bigint, floor((extract(epoch FROM {_NOW}) - {_SETTLED}) / {_DAY})::bigint
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = '{{s}}.idempotency'::regclass AND c.relname ~ '^idempotency_[0-9]+$' ORDER BY 1"""
 _FREE: Final = f"""expires_at <= {_NOW} AND NOT EXISTS
     (SELECT FROM {{s}}.jobs WHERE id = r.job_id AND finished_at IS NULL)"""
 _NEEDED: Final = f"""
-SELECT EXISTS (SELECT FROM {{s}}.idempotency_{{day}} AS r WHERE ({_FREE}) IS NOT TRUE),
+SELECT EXISTS (SELECT FROM {{s}}.idempotency_{{day}} AS r
+        WHERE ({_FREE} AND expires_at <= {_NOW} - make_interval(secs => {_SETTLED})) IS NOT TRUE),
     (SELECT count(*) FROM {{s}}.idempotency_{{day}})"""
 _PRUNE: Final = f"""
 WITH old AS (
@@ -169,8 +174,9 @@ class PostgresIdempotencyStore(IdempotencyStore):
         try:
             return await self._engine.carry_out(Task(partial(self._without, day), atomic=True))
         except Exception as error:
-            # Somebody reads it, a backup perhaps: all would wait behind us if we waited. The next call will find it.
-            if getattr(error, "sqlstate", None) != _LOCKED:
+            # Somebody reads it, a backup perhaps: all would wait behind us if we waited. The next call will find it. Or
+            # another node has dropped it.
+            if getattr(error, "sqlstate", None) not in (_LOCKED, _GONE):
                 raise
             return 0
 
@@ -181,11 +187,18 @@ class PostgresIdempotencyStore(IdempotencyStore):
 
     def _new_day(self) -> Plan[None]:
         """Make the partition of today, unless another node has."""
-        yield self._step("SELECT pg_advisory_xact_lock(hashtextextended('{s} idempotency', 0))")
+        yield self._step(_DAYS_LOCK)
         days: Rows = yield self._step(f"SELECT floor(extract(epoch FROM {_NOW}) / {_DAY})::bigint")
         day = int(days[0][0])
+        there: Rows = yield self._step(f"SELECT to_regclass('{{s}}.idempotency_{day}') IS NOT NULL")
+        if there[0][0]:
+            return
+        # To attach it locks out nobody. To create it in its place would wait for whoever reads, and all others behind that.
         yield self._step(
-            f"CREATE TABLE IF NOT EXISTS {{s}}.idempotency_{day} PARTITION OF {{s}}.idempotency"
+            f"CREATE TABLE {{s}}.idempotency_{day} (LIKE {{s}}.idempotency INCLUDING ALL)"
+        )
+        yield self._step(
+            f"ALTER TABLE {{s}}.idempotency ATTACH PARTITION {{s}}.idempotency_{day}"
             f" FOR VALUES FROM (to_timestamp({day * _DAY})) TO (to_timestamp({(day + 1) * _DAY}))"
         )
 
@@ -195,6 +208,7 @@ class PostgresIdempotencyStore(IdempotencyStore):
 
     def _without(self, day: int) -> Plan[int]:
         yield self._step("SET LOCAL lock_timeout = '1s'")
+        yield self._step(_DAYS_LOCK)  # two that have looked at one table could not both drop it
         rows: Rows = yield self._step(_NEEDED.replace("{day}", str(day)))
         needed, count = rows[0]
         if needed:

@@ -23,7 +23,7 @@ from psycopg import AsyncConnection, errors, pq, waiting
 from psycopg.rows import tuple_row
 
 from actors.jobs.errors import EngineUnreachable, NotSupported
-from actors.jobs.postgres.blocking import AGAIN, TRIES, UNDONE, has_rows, is_dead, lost_by
+from actors.jobs.postgres.blocking import AGAIN, STALE, TRIES, UNDONE, has_rows, is_dead, lost_by
 from actors.jobs.postgres.runner import PoolStatistics
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step, Steps, Task
 
@@ -207,6 +207,10 @@ class NativePool:
             except AGAIN:
                 if tries == TRIES:
                     raise
+            except STALE:
+                link.db = None
+                db.blocking.close()
+                raise
             except psycopg.Error as error:
                 lost = lost_by(db, error, self._where)
                 if lost is None:
@@ -267,7 +271,7 @@ class NativePool:
 
 
 async def _in_transaction(db: Native, task: Task[T], prepare: bool | None) -> T:
-    await db.execute(b"BEGIN")
+    await db.execute(b"BEGIN ISOLATION LEVEL READ COMMITTED")
     try:
         result = await _drive_plan(task.make(), lambda step: _perform(db, step, prepare))
     except BaseException:

@@ -268,7 +268,8 @@ seen AS MATERIALIZED (
 ),
 won AS (
     INSERT INTO {{s}}.job_schedules AS old SELECT %(schedule)s, period FROM seen
-    ON CONFLICT (name) DO UPDATE SET period = excluded.period WHERE excluded.period > old.period
+    ON CONFLICT (name) DO UPDATE SET period = excluded.period
+    WHERE excluded.period > old.period OR old.period > excluded.period + %(ahead)s
     RETURNING 1
 )
 SELECT EXISTS (SELECT FROM won), (period + 1) * %(every)s + %(offset)s - at FROM seen"""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, Final
 
-from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
+from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead
 from actors.jobs.errors import NotStorable
 from actors.jobs.job import Job, Lease, decode
 from actors.jobs.outcomes import Completed, Poisoned, effect
@@ -277,7 +277,11 @@ class Store:
     def fire(self, schedule: str, every: float, offset: float, job: Prepared) -> Plan[Fired]:
         """Enqueue the job of the present period, if this is the first to ask. One transaction."""
         rows: Rows = yield self.step(
-            "FIRE", schedule=schedule, every=float(every), offset=float(offset)
+            "FIRE",
+            schedule=schedule,
+            every=float(every),
+            offset=float(offset),
+            ahead=most_ahead(every),
         )
         won, next_in = rows[0]
         key = (yield from self.enqueue([job]))[0].key if won else None

@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import attrs
 import outcome
@@ -25,7 +25,7 @@ import trio
 
 from actors.records import Record, record
 
-__all__ = ["Database", "DatabaseStatistics", "Inline", "Runner", "connect"]
+__all__ = ["Connection", "Database", "DatabaseStatistics", "Inline", "Runner", "connect", "lend"]
 
 T = TypeVar("T")
 _GROUP: Final = 100
@@ -62,9 +62,53 @@ class Runner(Protocol):
         """Close the connection; what was asked for before is done first."""
 
 
+class Connection(sqlite3.Connection):
+    """Ours. While a function of a user's has it, what would end its transaction is refused: it is not the function's to end."""
+
+    lent = False
+
+    def __enter__(self) -> Self:
+        self._keep()
+        return super().__enter__()
+
+    def commit(self) -> None:
+        self._keep()
+        super().commit()
+
+    def rollback(self) -> None:
+        self._keep()
+        super().rollback()
+
+    def close(self) -> None:
+        self._keep()
+        super().close()
+
+    def _keep(self) -> None:
+        if self.lent:
+            raise sqlite3.ProgrammingError(
+                "this connection is in a transaction that is committed when the function returns and rolled back when it"
+                " raises: leave out 'with connection:', commit(), rollback() and close()"
+            )
+
+
+def lend(db: sqlite3.Connection, fn: Callable[..., T], *args: object) -> T:
+    """Call `fn(db, *args)`, a function of a user's. How it wants its rows is its own affair, and over with it."""
+    kept = db.row_factory, db.text_factory
+    if isinstance(db, Connection):
+        db.lent = True
+    try:
+        return fn(db, *args)
+    finally:
+        if isinstance(db, Connection):
+            db.lent = False
+        db.row_factory, db.text_factory = kept
+
+
 def connect(path: str | Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
     """Open a file (WAL) or `:memory:` for use by one thread at a time."""
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+    db = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, timeout=10.0, factory=Connection
+    )
     db.row_factory = sqlite3.Row
     db.execute("PRAGMA journal_mode = WAL").fetchone()
     db.execute(f"PRAGMA synchronous = {synchronous}")

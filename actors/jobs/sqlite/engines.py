@@ -29,7 +29,14 @@ from actors.jobs.job import MAX_BYTES, Lease, NewJob
 from actors.jobs.outcomes import Failed, PutBack
 from actors.jobs.poison import PoisonJob
 from actors.jobs.sqlite import admin, store
-from actors.jobs.sqlite.database import Database, DatabaseStatistics, Inline, Runner, connect
+from actors.jobs.sqlite.database import (
+    Database,
+    DatabaseStatistics,
+    Inline,
+    Runner,
+    connect,
+    lend,
+)
 from actors.jobs.sqlite.schema import migrate
 from actors.records import record
 
@@ -51,7 +58,7 @@ class SQLEngine(DatabaseEngine):
     # -- transactions of one's own ---------------------------------------------------------------
 
     async def run(self, fn: Callable[..., T], *args: object) -> T:
-        return await self._runner.write(lambda db: fn(db, *args))
+        return await self._runner.write(lambda db: lend(db, fn, *args))
 
     def enqueue_in(self, connection: sqlite3.Connection, *jobs: NewJob) -> list[Enqueued]:
         found = store.prepare(jobs, self.max_bytes)

@@ -83,7 +83,7 @@ class SQLIdempotencyStore(IdempotencyStore):
     ) -> bool:
         return await self._changed(
             "UPDATE idempotency SET state = :state, result = :result, done_at = :now,"
-            " expires_at = :now + :keep WHERE key = :key AND owner = :owner AND state = 'started'",
+            " expires_at = :now + :keep WHERE key = :key AND owner = :owner AND state IN ('started', :state)",
             key=key,
             owner=owner,
             state=state,

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any, Final
 
-from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement
+from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead
 from actors.jobs.errors import LeaseLost, NotStorable
 from actors.jobs.job import Job, Lease, NewJob, decode, encode
 from actors.jobs.outcomes import Completed, Outcome, Poisoned, State, after
 from actors.jobs.poison import PoisonJob
+from actors.jobs.sqlite.database import lend
 
 __all__ = ["Prepared", "enqueue", "exchange", "extend", "fire", "prepare", "set_aside", "transact"]
 
@@ -33,9 +34,11 @@ def prepare(jobs: Iterable[NewJob], limit: int) -> list[Prepared]:
 def enqueue(db: sqlite3.Connection, now: float, jobs: Iterable[Prepared]) -> list[Enqueued]:
     """Insert jobs, except those whose unique text is taken."""
     done: list[Enqueued] = []
+    cursor = db.cursor()
+    cursor.row_factory = None  # the connection may be somebody else's, and so what it makes of rows
     for job, text in jobs:
         if job.unique is not None:
-            there = db.execute(
+            there = cursor.execute(
                 "SELECT id FROM jobs WHERE type = ? AND unique_text = ? AND finished_at IS NULL",
                 (job.type, job.unique),
             ).fetchone()
@@ -43,7 +46,7 @@ def enqueue(db: sqlite3.Connection, now: float, jobs: Iterable[Prepared]) -> lis
                 done.append(Enqueued(str(there[0]), created=False))
                 continue
         state = State.SCHEDULED if job.delay > 0 else State.READY
-        cursor = db.execute(
+        cursor.execute(
             "INSERT INTO jobs (type, state, priority, due_at, retries, variables, unique_text,"
             " idempotency_key, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -70,8 +73,9 @@ def fire(
     next_in = (period + 1) * every + offset - now
     changed = db.execute(
         "INSERT INTO job_schedules VALUES (?, ?) ON CONFLICT (name)"
-        " DO UPDATE SET period = excluded.period WHERE excluded.period > period",
-        (schedule, period),
+        " DO UPDATE SET period = excluded.period"
+        " WHERE excluded.period > period OR period > excluded.period + ?",
+        (schedule, period, most_ahead(every)),
     ).rowcount
     key = enqueue(db, now, [job])[0].key if changed else None
     return Fired(key, next_in)
@@ -344,7 +348,7 @@ def transact(
     # First: a worker that lost its lease does not even begin. The lock is held, so it stays true until the commit.
     if db.execute(f"SELECT 1 FROM jobs WHERE {_HELD}", _held(lease)).fetchone() is None:
         raise LeaseLost(lease.key)
-    result = fn(db, *args)
+    result = lend(db, fn, *args)
     text = "{}" if result is None else encode(result, "what the transaction returned", limit)
     _settle(db, now, lease, Completed(text))
     return result
