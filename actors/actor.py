@@ -54,8 +54,8 @@ class Actor:
     async def started(self, ctx: Context) -> None:
         """Get ready to work. An exception here is a failed run that lasted nothing."""
 
-    async def handle(self, message: object) -> object:
-        """Work on one message. What it returns answers an ask."""
+    async def handle(self, message: Any) -> Any:
+        """Work on one message. What it returns answers an ask. A subclass may say which messages it takes: `message: Order`."""
         raise NotImplementedError(f"{type(self).__name__} has no 'async def handle(self, message)'")
 
     async def stopped(self, ctx: Context) -> None:

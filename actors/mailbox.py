@@ -16,7 +16,7 @@ Floor: above office. Theory:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import outcome
 import trio
@@ -307,7 +307,7 @@ class Mailbox:
             if isinstance(item, Letter):
                 item.finished(self.run)
 
-    def receive_nowait(self) -> object:
+    def receive_nowait(self) -> Any:
         """The next message for an async-function worker; what it took before counts as handled.
 
         Raises:
@@ -319,7 +319,7 @@ class Mailbox:
             raise trio.WouldBlock
         return item.message if isinstance(item, Letter) else item
 
-    async def receive(self) -> object:
+    async def receive(self) -> Any:
         """Wait for the next message. A cancelled `receive` takes nothing; what was taken before counts as handled."""
         self.done()
         if self.run is not None:
@@ -334,7 +334,7 @@ class Mailbox:
     def __aiter__(self) -> Mailbox:
         return self
 
-    async def __anext__(self) -> object:
+    async def __anext__(self) -> Any:
         return await self.receive()
 
     # -- the ends of runs ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from contextvars import ContextVar
 from math import inf
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import outcome
 import trio
@@ -184,7 +184,7 @@ class Ref:
                 message = Letter(message, context)
         await box.put(message)
 
-    async def ask(self, message: object, timeout: float = 5.0) -> object:
+    async def ask(self, message: object, timeout: float = 5.0) -> Any:
         """Send and wait at most `timeout` seconds for the answer (what `handle` returns).
 
         The handler sees the remaining time as `ctx.deadline`. If the caller is cancelled or late while the

@@ -63,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
         except ValueError as error:
             raise pytest.UsageError(f"--supervision-schedule: {error}") from None
         Sim.override = text
+    profile = config.getoption("--hypothesis-profile", None) or ""
+    Sim.profile = profile if profile.startswith("supervision") else ""
     Twice.on = bool(config.getoption("--supervision-check-determinism"))
 
 
@@ -74,6 +76,7 @@ def pytest_unconfigure() -> None:
         from supervision.testing.simulate import Twice
 
         Sim.override = None
+        Sim.profile = ""
         Twice.on = False
 
 

@@ -61,8 +61,9 @@ class JobFailed(Event):
     """Seconds until it is due again, if it is."""
 
     def sentence(self) -> str:
+        times = "once" if self.retries == 1 else f"{self.retries} times"
         then = (
-            f"it is due again in {self.retry_in:.3g} s and may fail {self.retries} more times"
+            f"it is due again in {self.retry_in:.3g} s and may fail {times} more"
             if self.retries
             else "no retries are left"
         )

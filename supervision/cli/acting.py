@@ -63,6 +63,7 @@ def reset(args: argparse.Namespace) -> int:
     frame = tree.get("/api/snapshot")
     breakers = {breaker["name"] for breaker in frame["breakers"]}
     told = _Told()
+    told.also = f" Breakers that are known now: {', '.join(sorted(breakers)) or 'none'}."
     for path in args.paths:
         known = any(path in (row.path, *row.path.split("/")) for row in rows(frame))
         verb = "breaker_close" if path in breakers and not known else "reset"
@@ -187,6 +188,8 @@ class _Told:
         self.done: list[str] = []
         self.failed: dict[str, str] = {}
         self.said: list[str] = []
+        self.also = ""
+        """What a path that is not there may have been instead."""
         self._codes: list[int] = []
 
     def ask(self, tree: Client, verb: str, **what: Any) -> None:
@@ -196,7 +199,7 @@ class _Told:
             name = str(what.get("path") or what.get("type") or what.get("key") or verb)
             text = str(end)
             if end.code == UNKNOWN and "path" in what and "mean" not in text:
-                text += _hint(tree, name)
+                text += _hint(tree, name) + self.also
             self.failed[name] = text
             self._codes.append(end.code)
             return

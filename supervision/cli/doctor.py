@@ -131,7 +131,7 @@ def _extras() -> Iterator[Check]:
         if missing:
             yield _note(
                 f"extra {extra}",
-                f"{', '.join(missing)} is not installed, so without {what}: pip install 'treewarden[{extra}]'",
+                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, so without {what}: pip install 'treewarden[{extra}]'",
             )
         else:
             yield _good(f"extra {extra}", what)

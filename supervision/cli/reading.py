@@ -74,7 +74,7 @@ def summary(frame: Mapping[str, Any]) -> str:
     how = "" if frame["mode"] == "live" else f"  {frame['mode'].upper()}"
     return (
         f"{frame['tree']}  pid {frame['pid']}  up {age(frame['uptime'])}{how}"
-        f"  {counts or 'no workers'}  live {live}  ready {ready}"
+        f"  {counts or 'no replicas'}  live {live}  ready {ready}"
     )
 
 
@@ -93,7 +93,7 @@ def _status(frame: Mapping[str, Any], found: Sequence[Row], *, whole: bool) -> N
                 state_of(row),
                 _box(row),
                 number(row.handled),
-                f"{row.restarts}" + (f" ({row.failures} of {row.limit})" if row.failures and row.limit else ""),
+                _restarts(row),
                 age(row.since),
                 row.error or "",
             )
@@ -106,6 +106,13 @@ def _status(frame: Mapping[str, Any], found: Sequence[Row], *, whole: bool) -> N
         shown = state_of(row)
         sign = _STATES.get(row.state) if bright else None
         put(line.replace(f"  {shown}", f"  \x1b[{sign}m{shown}\x1b[0m", 1) if sign else line)
+
+
+def _restarts(row: Row) -> str:
+    if not row.failures or not row.limit:
+        return str(row.restarts)
+    # The failure that used the limit up asked for one more than there is: as in the log, it is the last that counts.
+    return f"{row.restarts} ({min(row.failures, row.limit)} of {row.limit} in a row)"
 
 
 def _box(row: Row) -> str:
@@ -244,7 +251,7 @@ def job(args: argparse.Namespace) -> int:
 
 
 def poison(args: argparse.Namespace) -> int:
-    """Show the jobs that need a person."""
+    """Show the jobs that were set aside as poison, and why. Other incidents are known by their keys: `jobs show`."""
     return _listed(client(args), args, "/api/poison", "poison", type=args.type, most=args.most)
 
 

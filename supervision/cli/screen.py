@@ -14,6 +14,7 @@ from actors.records import Record, record
 from supervision.cli.frames import rows
 from supervision.cli.lines import SORTS, Line, lines
 from supervision.cli.tables import age, cut, number, spark
+from supervision.cli.words import some
 
 __all__ = ["KEYS", "Ask", "Screen"]
 
@@ -247,7 +248,7 @@ class Screen:
         rate = f"{number(self._whole[-1])} msg/s  " if self._whole else ""
         recent = self._restarts[-1][1] - self._restarts[0][1] if self._restarts else 0
         second = (
-            f"{sum(frame['counts'].values())} workers  {counts}  {rate}{number(totals['queued'])} queued"
+            f"{some(sum(frame['counts'].values()), 'replica')}  {counts}  {rate}{number(totals['queued'])} queued"
             f"  {recent} restarts/min"
         )
         letters = totals["dead_letters"]

@@ -84,7 +84,8 @@ def newest(where: Path) -> Path:
         raise Ended(
             f"no running tree was found: there is no socket in {where} at which one listens."
             " Start one with 'treewarden serve' (which opens one if treewarden[observer] is installed), or say"
-            " --socket PATH or --url URL",
+            " --socket PATH or --url URL; a program that serves its tree itself opens what it says in"
+            " serve(tree, observer='unix:PATH')",
             4,
         )
     return found[0]

@@ -73,6 +73,7 @@ class Sight:
         queues: returns what is known of job queues.
         alarms: returns what else needs a look, such as a loop that stood still.
         actions: whether those who may can act.
+        token: whether somebody may over the network, who shows a token or whom `access` lets in.
         cpu: returns the CPU time of this thread in seconds.
     """
 
@@ -84,11 +85,13 @@ class Sight:
         queues: Callable[[], list[dict[str, Any]]] = list,
         alarms: Callable[[], list[Look]] = list,
         actions: bool = False,
+        token: bool = False,
         cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         self.tree = tree
         self.recent = recent
         self.actions = actions
+        self.token = token
         self.every = 1.0
         self.seq = 0
         self._queues = queues
@@ -174,6 +177,7 @@ class Sight:
             "seq": self.seq,
             "every": round(self.every, 2),
             "actions": self.actions,
+            "token": self.token,
             "mode": mode(tree),
             "health": health_of(tree),
             "counts": draft.counts,

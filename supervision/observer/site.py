@@ -81,6 +81,7 @@ class Site:
             queues=self.queues.lines,
             alarms=self._alarms,
             actions=options.actions,
+            token=options.guarded,
         )
         self.hub = Hub(self.sight, self.queues.wish)
         self._meter = TreeMeter(self.tree)
@@ -314,6 +315,11 @@ class Site:
     def _why_not(self) -> str:
         if not self.options.actions:
             return "this tree is read-only from outside: it was served without actions=True"
+        if not self.options.guarded:
+            return (
+                "this tree was served without a token, so nobody can act over the network: use its unix"
+                " socket, from its machine, or serve it with token=..."
+            )
         return "acting needs the token: Authorization: Bearer TOKEN"
 
     def _members(self, path: str) -> list[Member]:

@@ -154,14 +154,18 @@ class Observer(Record):
                 where="Observer",
                 option="stuck_after",
             )
-        guarded = self.token is not None or self.access is not None
-        if self.actions and not guarded and not any(place.path for place in self.places):
+        if self.actions and not self.guarded and not any(place.path for place in self.places):
             raise SpecError(
                 "actions=True lets whoever can connect stop this program: give token=..., or a"
                 " unix socket, which only its user can open",
                 where="Observer",
                 option="actions",
             )
+
+    @property
+    def guarded(self) -> bool:
+        """True if it can tell who may act over the network."""
+        return self.token is not None or self.access is not None
 
     @property
     def places(self) -> tuple[Address, ...]:

@@ -33,7 +33,7 @@ class About(StrEnum):
     JOB = "job"
     """A job by its key."""
     LETTER = "letter"
-    """A job that needs a person, by its key; or dead letters, by path."""
+    """A job that was set aside as poison, by its key; or dead letters, by path."""
     TREE = "tree"
     """The whole."""
 

@@ -109,6 +109,8 @@ class Sim:
 
     override: str | None = None
     """A schedule that replaces every other one: the option `--supervision-schedule`."""
+    profile: str = ""
+    """The profile of Hypothesis that the session was started with, if it is one of ours: its limits belong to what is run again."""
 
     def __init__(
         self,
@@ -309,7 +311,7 @@ class Sim:
 
     def explain(self, error: BaseException) -> None:
         """Add the timeline and the line that replays it to an error, once."""
-        explain(error, self.trace, self.schedule)
+        explain(error, self.trace, self.schedule, Sim.profile)
 
     def tasks(self, which: Callable[[trio.lowlevel.Task], bool] | None = None) -> list[str]:
         """Where each task waits, for people; or each of which `which` is true and that waits for no other task."""

@@ -89,11 +89,12 @@ def _expected(event: Event) -> str:
     return ""
 
 
-def explain(error: BaseException, trace: Trace, schedule: Schedule) -> None:
-    """Add the timeline and the line that replays the order of tasks to `error`, once."""
+def explain(error: BaseException, trace: Trace, schedule: Schedule, profile: str = "") -> None:
+    """Add the timeline and the line that replays the order of tasks to `error`, once; `profile` is Hypothesis' own, if one was named."""
     if any("--supervision-schedule" in note for note in getattr(error, "__notes__", ())):
         return
     if trace.trees:
         error.add_note("\n" + render(trace))
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0] or "TEST"
-    error.add_note(f"again: pytest '{test}' --supervision-schedule='{schedule}'")
+    named = f" --hypothesis-profile={profile}" if profile else ""
+    error.add_note(f"again: pytest '{test}' --supervision-schedule='{schedule}'{named}")

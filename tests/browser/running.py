@@ -29,10 +29,17 @@ class Running:
         name: which tree of the module.
         port: of the observer; any free one by default.
         actions: whether it takes actions, with `TOKEN`.
+        control: whether it has a control socket as well.
     """
 
     def __init__(
-        self, folder: Path, name: str = "tree", *, port: int = 0, actions: bool = True
+        self,
+        folder: Path,
+        name: str = "tree",
+        *,
+        port: int = 0,
+        actions: bool = True,
+        control: bool = False,
     ) -> None:
         self.folder = folder
         self.url = ""
@@ -46,7 +53,8 @@ class Running:
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "supervision", "serve", f"tests.browser.shop:{name}"),
-                *("--observer", f"127.0.0.1:{port}", "--no-control"),
+                *("--observer", f"127.0.0.1:{port}"),
+                *(("--socket", str(folder / "control.sock")) if control else ("--no-control",)),
                 *(("--token", TOKEN) if actions else ()),
             ],
             cwd=ROOT,

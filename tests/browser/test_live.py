@@ -156,13 +156,20 @@ def test_a_queue_is_paused(shop: Running, new_page: Callable[..., Page]) -> None
     expect(row.get_by_role("button", name="resume")).to_be_visible()
 
 
-def test_without_actions_the_page_only_looks(tmp_path: Path, new_page: Callable[..., Page]) -> None:
-    """A tree that was served without a token offers nothing to press."""
-    with Running(tmp_path, actions=False) as running:
+@pytest.mark.parametrize("control", [False, True])
+def test_without_a_token_the_page_only_looks(
+    tmp_path: Path, new_page: Callable[..., Page], control: bool
+) -> None:
+    """A tree that was served without a token offers nothing to press, though commands on its machine may act."""
+    with Running(tmp_path, actions=False, control=control) as running:
         page = look(new_page(expect=UNANSWERED), running, "#/shop/fetch/0")
 
         expect(page.locator("#access")).to_have_text("read-only")
         assert page.locator(".do").count() == 0
+        missing = "a token" if control else "actions"
+        expect(
+            page.get_by_text(f"Read-only: the tree was started without {missing}")
+        ).to_be_visible()
 
 
 def test_a_killed_process_is_lost_and_its_successor_is_another(

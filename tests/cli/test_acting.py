@@ -140,12 +140,15 @@ async def opens_its_breaker(ctx):
 
 
 async def test_a_breaker_is_reset_by_its_name(where, capfd) -> None:
-    """`reset` closes the breaker of a dependency of that name."""
+    """`reset` closes the breaker of a dependency of that name; a name that means nothing gets a list of them."""
     async with served(Supervisor("shop", [Worker("till", opens_its_breaker)]), where) as pool:
         while not pool.dependencies() or pool.dependencies()["bank"].breaker.admits:
             await trio.sleep(0.01)
         assert await ask("reset", "bank") == 0
         assert pool.dependencies()["bank"].breaker.admits
+        capfd.readouterr()
+        assert await ask("reset", "banc") == 4
+    assert capfd.readouterr().err.endswith("Breakers that are known now: bank.\n")
 
 
 def jobs(engine: Engine) -> Supervisor:

@@ -76,6 +76,11 @@ def test_an_extra_that_is_missing(monkeypatch) -> None:
     assert check.text.startswith("h11 is not installed")
     assert "pip install 'treewarden[observer]'" in check.text
 
+    monkeypatch.setattr(
+        doctor, "_there", lambda module: "h11" not in module and "sock" not in module
+    )
+    assert of("extra observer", {}).text.startswith("h11 and trio_websocket are not installed")
+
 
 def test_the_folder_of_sockets(app) -> None:
     """One that others can open, or that is none, is wrong."""

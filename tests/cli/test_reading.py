@@ -65,6 +65,7 @@ async def test_status_tells_trouble_by_its_exit_code(where, capfd) -> None:
 
     assert (whole, part, well) == (3, 3, 0)
     assert "! shop/work/0 failed after 2 failures: ValueError: out of paper" in out
+    assert "1 (1 of 1 in a row)" in out
 
 
 @pytest.mark.parametrize(

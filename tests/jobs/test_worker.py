@@ -467,7 +467,7 @@ async def test_each_failed_attempt_is_reported_with_its_error(autojump_clock, en
     log_event(found[0])
     (line,) = caplog.records
     assert line.levelname == "WARNING"
-    assert "may fail 1 more times" in line.getMessage()
+    assert "may fail once more" in line.getMessage()
     assert line.exc_info is not None
     assert line.exc_info[1] is found[0].error
 

@@ -57,6 +57,7 @@ async def test_a_unix_socket(tmp_path):
     """A unix socket is its user's alone, lets them act without a token, and is gone with the tree."""
     path = tmp_path / "shop.sock"
     options = Observer([":0", f"unix:{path}"], actions=True)
+    assert not options.guarded
     with trio.fail_after(SECONDS):
         async with supervisor.running(shop(), observer=options, log=False) as pool:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -64,6 +65,9 @@ async def test_a_unix_socket(tmp_path):
                 async with client(pool, n) as http:
                     got = await http.post("/api/do", json={"verb": "restart", "path": "fetch"})
                     assert got.status_code == status
+                    assert status == 200 or "served without a token" in got.json()["error"]
+                    frame = (await http.get("/api/snapshot")).json()
+                    assert (frame["actions"], frame["token"]) == (True, False)
     assert not path.exists()
 
 

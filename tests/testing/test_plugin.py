@@ -101,7 +101,12 @@ def test_other():
 
     assert code == 1
     assert out.count("t/w/0 started (run 1)") == 1
-    assert out.count("again: pytest 'test_it.py::test_after' --supervision-schedule='fifo'") == 1
+    again = "again: pytest 'test_it.py::test_after' --supervision-schedule='fifo'"
+    assert out.count(f"{again}\n") == 1
+    assert (
+        f"{again} --hypothesis-profile=supervision\n"
+        in session(tmp_path, text, "--hypothesis-profile=supervision")[1]
+    )
 
 
 def test_a_schedule_can_be_given_on_the_command_line(tmp_path) -> None:

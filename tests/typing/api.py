@@ -39,6 +39,8 @@ async def relay(ctx: Context) -> None:
     with ctx.busy():
         slept: bool = await ctx.sleep(1.5)
     message: object = await ctx.mailbox.receive()
+    async for order in ctx.mailbox:
+        ctx.logger.info("%d", order.number)
     ctx.logger.info("got %r, slept %s", message, slept)
 
 
@@ -51,6 +53,11 @@ class Orders(Actor):
 
     async def stopped(self, ctx: Context) -> None:
         await trio.lowlevel.checkpoint()
+
+
+class Stock(Actor):
+    async def handle(self, message: str | tuple[str, int]) -> int | None:
+        return len(message) if isinstance(message, str) else None
 
 
 tree: Supervisor = Supervisor(
@@ -71,7 +78,7 @@ async def use() -> None:
         ref: Ref = handle.ref("orders")
         await ref.tell("x")
         ref.tell_nowait("x")
-        answer: object = await ref.ask("x", timeout=1.0)
+        answer: int = await ref.ask("x", timeout=1.0)
         router: Router = handle.router("orders", "by_key", key=str)
         count: int = router.broadcast_nowait(answer)
         workers: list[WorkerInfo] = handle.workers()

@@ -4,8 +4,8 @@ import { el, hide, text } from "./dom.js";
 import { order, token } from "./link.js";
 import { clock } from "./words.js";
 
-/** What all bars share: whether the tree takes actions, and whom to tell when something was done. */
-export const permission = { on: false, changed: () => {} };
+/** What all bars share: whether this page can act, if not, what the tree was started without, and whom to tell when something was done. */
+export const permission = { on: false, missing: "actions", changed: () => {} };
 
 /** A place for buttons. `show(deeds)` draws them; nothing happens if they are the same as before. */
 export class Actions {
@@ -152,5 +152,5 @@ export function drawAccess(button) {
   text(button, permission.on ? (open ? "actions on" : "actions locked") : "read-only");
   button.title = permission.on
     ? (open ? "This tab has a token. Press to forget it." : "Press to enter the token.")
-    : "The tree was started without actions.";
+    : `The tree was started without ${permission.missing}.`;
 }

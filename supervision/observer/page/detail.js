@@ -29,7 +29,7 @@ export class Detail {
     this.state = el("p", { class: "now" }, this.shape, this.word, this.since);
     this.error = el("p", { class: "fault" });
     this.actions = new Actions();
-    this.readonly = el("p", { class: "quiet small", textContent: "Read-only: the tree was started without actions." });
+    this.readonly = el("p", { class: "quiet small" });
     this.spark = spark("line");
     this.speed = el("b");
     this.flow = el("div", { class: "flow" }, this.spark, el("p", {}, this.speed, el("span", { class: "quiet", textContent: " messages/s" })));
@@ -64,6 +64,7 @@ export class Detail {
     text(this.title, node ? (node.parent?.kind === "group" ? `${node.parent.name}/${node.name}` : node.name) : last(this.path));
     this.#drawTrail(node);
     for (const part of [this.state, this.error, this.actions.node, this.flow, this.facts, this.extra]) hide(part, !node);
+    text(this.readonly, `Read-only: the tree was started without ${permission.missing}.`);
     hide(this.readonly, permission.on || !node);
     hide(this.gone, Boolean(node));
     if (!node) {

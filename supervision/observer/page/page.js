@@ -41,7 +41,9 @@ function frame() {
   if (anew) reborn = { at: Date.now(), from: old.pid, to: data.pid };
   link.every = data.every;
   if (data.mode !== "live") link.ending();
-  permission.on = data.actions;
+  // Over the network only the token lets anybody act: without one there would be buttons that nobody can use.
+  permission.on = data.actions && data.token !== false;
+  permission.missing = data.actions ? "a token, so only commands on its machine can act" : "actions";
   draw(moved);
   if (anew || old === null) tree.select(here());
   if (performance.getEntriesByName("frame").length >= MEASURES) performance.clearMeasures("frame");
