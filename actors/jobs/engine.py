@@ -116,9 +116,9 @@ class JobInfo(Record):
     result: str | None
     error: str | None
     error_code: str | None
-    age: float
-    """Seconds since it was put in."""
-    incident_for: float | None
+    age: float | None = None
+    """Seconds since it was put in, if the engine knows."""
+    incident_for: float | None = None
     """Seconds that it has waited for a person; None if it is no incident, or if that was not kept yet when it became one."""
 
 

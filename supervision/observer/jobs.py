@@ -52,7 +52,7 @@ async def in_state(
         jobs = await _in_time(engine.jobs(state, job_type, most=most + 1))
         found += [(engine, job) for job in jobs]
     if len(engines) > 1:
-        found.sort(key=lambda pair: -pair[1].age)
+        found.sort(key=lambda pair: -(pair[1].age or 0.0))
     lines = [_line(engine, job, show=show) for engine, job in found[:most]]
     return {"jobs": lines, "more": len(found) > most}
 
