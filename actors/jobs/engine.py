@@ -126,6 +126,10 @@ class JobInfo(Record):
     result: str | None
     error: str | None
     error_code: str | None
+    age: float | None = None
+    """Seconds since it was put in, if the engine knows."""
+    incident_for: float | None = None
+    """Seconds that it has waited for a person; None if it is no incident, or if that was not kept yet when it became one."""
 
 
 @record
@@ -215,6 +219,18 @@ class Engine(ABC):
             NoSuchJob: there is none of this key.
         """
 
+    async def jobs(
+        self, state: State | str, job_type: str | None = None, *, most: int = 100
+    ) -> tuple[JobInfo, ...]:
+        """The stored jobs in a state, of one type or of all, in the order in which they were put in, the oldest first.
+
+        It only reads, and keeps nobody from claiming. `state` is a `State` or its word: `engine.jobs("incident")`.
+
+        Raises:
+            OptionError: there is no such state, or no job can be of such a type.
+        """
+        raise NotSupported(self.name, "listing jobs by their state")
+
     @abstractmethod
     async def cancel(self, key: str) -> bool:
         """End an unfinished job. Its handler, if one runs, is cancelled at the next renewal. False if it was finished."""
@@ -248,7 +264,11 @@ class Engine(ABC):
     async def poison(
         self, job_type: str | None = None, *, most: int = 100
     ) -> tuple[PoisonJob, ...]:
-        """What was set aside, oldest first."""
+        """What was set aside, oldest first.
+
+        Raises:
+            OptionError: no job can be of such a type.
+        """
 
     async def requeue(self, key: str, retries: int | None = None) -> None:
         """Give a job that was set aside another chance. As `resolve`."""

@@ -290,4 +290,6 @@ def after(outcome: Outcome, row: Mapping[str, Any], now: float) -> dict[str, Any
         changes["due_at"] = now + does.retry_in
     if does.finished:
         changes["finished_at"] = now
+    if does.state is State.INCIDENT:
+        changes["incident_at"] = now
     return changes

@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from actors.options import nearest
 from supervision.cli.client import Client, client
 from supervision.cli.frames import rows
+from supervision.cli.keys import Named, few, named
 from supervision.cli.words import DONE, FAILED, LATE, PARTLY, UNKNOWN, Ended, confirmed, put
 from supervision.signals import say
 
@@ -100,20 +102,27 @@ def set_limit(args: argparse.Namespace) -> int:
 
 def cancel(args: argparse.Namespace) -> int:
     """End jobs that are not finished. The handler of one that runs is cancelled when its lease is renewed next."""
-    confirmed(f"{', '.join(args.keys)} will be cancelled, and not be run again.", yes=args.yes)
-    return _jobs(args, "cancel", confirm=True)
+    jobs = named(args.keys, args.engine)
+    if jobs:
+        confirmed(f"{few(jobs)} will be cancelled, and not be run again.", yes=args.yes)
+    return _jobs(args, jobs, "cancel", confirm=True)
 
 
 def retry(args: argparse.Namespace) -> int:
     """Have jobs run at once: incidents, and those that wait for their time or their next try."""
-    return _jobs(args, "retry", n=args.retries)
+    return _jobs(args, named(args.keys, args.engine), "retry", n=args.retries)
 
 
-def _jobs(args: argparse.Namespace, verb: str, **what: object) -> int:
-    tree = client(args)
+def _jobs(args: argparse.Namespace, jobs: Sequence[Named], verb: str, **what: object) -> int:
     told = _Told()
-    for key in args.keys:
-        told.ask(tree, verb, key=key, engine=args.engine, **what)
+    if not jobs:
+        say("there is nothing to do: no job was named")
+        return told.end(args)
+    tree = client(args)
+    often = Counter(job.key for job in jobs)
+    for key, engine in jobs:
+        name = f"{key} of {engine}" if often[key] > 1 else key
+        told.ask(tree, verb, name, key=key, engine=engine, **what)
     return told.end(args)
 
 
@@ -192,11 +201,12 @@ class _Told:
         """What a path that is not there may have been instead."""
         self._codes: list[int] = []
 
-    def ask(self, tree: Client, verb: str, **what: Any) -> None:
+    def ask(self, tree: Client, verb: str, called: str = "", /, **what: Any) -> None:
+        """Ask for one thing; what fails is told by the name of its target, or as it is `called`."""
         try:
             answer: Mapping[str, Any] = tree.do(verb, who=_user(), **what)
         except Ended as end:
-            name = str(what.get("path") or what.get("type") or what.get("key") or verb)
+            name = called or str(what.get("path") or what.get("type") or what.get("key") or verb)
             text = str(end)
             if end.code == UNKNOWN and "path" in what and "mean" not in text:
                 text += _hint(tree, name) + self.also
@@ -206,7 +216,7 @@ class _Told:
         if answer["done"]:
             self.said.append(str(answer["said"]))
         self.done += answer["done"]
-        self.failed |= answer.get("failed", {})
+        self.failed |= {called or name: why for name, why in answer.get("failed", {}).items()}
 
     def end(self, args: argparse.Namespace) -> int:
         """Tell it, and return the exit code."""

@@ -67,7 +67,9 @@ class Client:
             Ended: there is none; its code says whose turn it is.
         """
         given = {key: value for key, value in query.items() if value is not None}
-        target = f"{quote(path)}?{urlencode(given)}" if given else quote(path)
+        # What a terminal gave that is no text is passed on as the bytes that it was.
+        asked = urlencode(given, errors="surrogateescape")
+        target = f"{quote(path)}?{asked}" if given else quote(path)
         return self._json(*self._ask("GET", target))
 
     def text(self, path: str) -> tuple[int, str]:

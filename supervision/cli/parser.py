@@ -248,7 +248,7 @@ def _verbs(subs: Any) -> None:
 
 def _lists(subs: Any) -> None:
     jobs = _add(subs, "jobs", reading.jobs)
-    _more(jobs, {"list": reading.jobs, "show": reading.job, "retry": acting.retry, "cancel": acting.cancel, "pause": acting.pause, "resume": acting.resume, "limit": acting.set_limit})  # fmt: skip
+    _more(jobs, {"list": reading.jobs, "incidents": reading.incidents, "show": reading.job, "retry": acting.retry, "cancel": acting.cancel, "pause": acting.pause, "resume": acting.resume, "limit": acting.set_limit})  # fmt: skip
     poison = _add(subs, "poison", reading.poison)
     _more(
         poison, {"list": reading.poison, "requeue": acting.requeue, "drop": acting.drop}, by="key"
@@ -268,14 +268,14 @@ def _more(home: Parser, below: dict[str, Command], by: str = "") -> None:
     subs = home.add_subparsers(metavar="WHAT", parser_class=Parser)
     for name, command in below.items():
         sub = _add(subs, name, command, by=by)
-        if name == "list":
-            if by == "key":
+        if name in ("list", "incidents"):
+            if by == "key" or name == "incidents":
                 sub.add_argument("type", nargs="?", metavar="TYPE", help="only jobs of this type")
-            if by:
+            if by or name == "incidents":
                 flag(sub, "--most", "how many; 100 by default", 100, type=whole, metavar="N")
         elif name in _OF_ONE:
             where, many = ("key", None) if name == "show" else ("keys", "+")
-            sub.add_argument(where, nargs=many, metavar="KEY", help=_WHAT["key"])
+            sub.add_argument(where, nargs=many, metavar="KEY", help=_WHAT[where])
         elif by:
             sub.add_argument("names", nargs="+", metavar=by.upper(), help=_WHAT[by])
         else:
@@ -295,13 +295,19 @@ _OF_ONE: Final = ("show", "retry", "cancel")
 def _how(sub: Parser, name: str, by: str) -> None:
     if name in _OF_ONE or (by == "key" and name != "list"):
         flag(sub, "--engine", "its engine, if several have a job of this key", metavar="NAME")
+    elif name == "incidents":
+        flag(sub, "--engine", "only jobs that this engine keeps", metavar="NAME")
     if name == "retry":
         flag(sub, "--retries", "how often it may fail from now on", type=whole, metavar="N")
     if name in ("drop", "cancel"):
         switch(sub, "--yes", "do not ask", "-y")
 
 
-_WHAT: Final = {"key": "the key of a job", "path": "the path of the worker it was for"}
+_WHAT: Final = {
+    "key": "the key of a job",
+    "keys": "the key of a job; - for those that come on stdin, as `jobs incidents --json` prints them",
+    "path": "the path of the worker it was for",
+}
 
 
 def _top(args: argparse.Namespace) -> int:

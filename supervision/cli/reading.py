@@ -23,6 +23,7 @@ __all__ = [
     "PROBES",
     "events",
     "health",
+    "incidents",
     "job",
     "jobs",
     "letters",
@@ -247,6 +248,30 @@ def job(args: argparse.Namespace) -> int:
         ]
         for line in columns(("FIELD", "VALUE"), fields)[1:]:
             put(line)
+    return DONE
+
+
+def incidents(args: argparse.Namespace) -> int:
+    """Show the jobs that wait for a person, the oldest first: why, and for how long. Their keys go to `jobs retry` and `jobs cancel`."""
+    query = {"type": args.type, "engine": args.engine, "most": args.most}
+    answer = client(args).get("/api/jobs", state="incident", **query)
+    if args.json:
+        put(json.dumps(answer))
+        return DONE
+    found = answer["jobs"]
+    if not found:
+        say("no job waits for a person")
+        return DONE
+    head = ("KEY", "TYPE", "ENGINE", "RETRIES", "WAITS", "ERROR")
+    cells = (
+        [job[name] for name in ("key", "type", "engine", "retries")]
+        + [age(job["incident_for"]) or None, job["error"]]
+        for job in found
+    )
+    for line in columns(head, cells, right=(3, 4)):
+        put(line)
+    if answer["more"]:
+        say(f"these are the oldest {len(found)}, and there are more: --most N")
     return DONE
 
 

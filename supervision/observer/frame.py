@@ -273,7 +273,7 @@ def _looks_of(breakers: list[dict[str, Any]], queues: list[dict[str, Any]]) -> I
             n, kind = queue["incident"], queue["type"]
             jobs = f"1 job of type {kind} needs" if n == 1 else f"{n} jobs of type {kind} need"
             text = f"{jobs} a person"
-            yield _look("queue", queue["type"], text, [])
+            yield {**_look("queue", kind, text, []), "engine": queue["engine"]}
 
 
 def _look(kind: str, path: str, text: str, actions: list[str]) -> Look:

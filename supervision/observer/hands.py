@@ -13,7 +13,6 @@ import trio
 
 from actors.deadletters import DeadLetter
 from actors.errors import NoSuchActor
-from actors.jobs.engine import Engine
 from supervision import report
 from supervision.child import Replica
 from supervision.events import Asked
@@ -62,10 +61,10 @@ class Hands:
         if about is About.TREE:
             return [self._tree.root.path]
         if about is About.QUEUE:
-            self._engines(command)
+            self._queues.named(command.engine)
             return [command.type]
         if about in (About.JOB, About.LETTER) and command.key:
-            self._engines(command)
+            self._queues.named(command.engine)
             return [command.key]
         if about is About.BREAKER:
             return self._breakers(path)
@@ -116,16 +115,6 @@ class Hands:
         if not found:
             raise Trouble("not_found", f"there are no dead letters of {pattern!r}")
         return found
-
-    def _engines(self, command: Command) -> list[Engine]:
-        engines = self._queues.engines()
-        wanted = [each for each in engines if command.engine in ("", each.name)]
-        if not wanted:
-            known = ", ".join(each.name for each in engines) or "none"
-            raise Trouble(
-                "not_found", f"no worker here takes jobs of such an engine; known: {known}"
-            )
-        return wanted
 
     # -- what is done ----------------------------------------------------------------------------
 
@@ -185,7 +174,7 @@ class Hands:
         return guards.by_hand(self._tree.office, name, command.verb, command.n, f"by {who}")
 
     async def _queue(self, command: Command, job_type: str) -> str:
-        for engine in self._engines(command):
+        for engine in self._queues.named(command.engine):
             if command.verb == "pause":
                 await engine.pause(job_type)
             elif command.verb == "resume":
@@ -198,7 +187,7 @@ class Hands:
 
     async def _job(self, command: Command, key: str) -> str:
         aside = command.about is About.LETTER
-        engine, job = await onejob.the_job(self._engines(command), key, incident=aside)
+        engine, job = await onejob.the_job(self._queues.named(command.engine), key, incident=aside)
         match command.verb:
             case "retry":
                 return await onejob.retry(engine, job, command.n)

@@ -13,6 +13,7 @@ import trio
 
 from actors.jobs.engine import Engine, EngineStatistics
 from actors.office import Office
+from supervision.observer.messages import Trouble
 from supervision.observer.pieces import one_line
 
 __all__ = ["Queues", "lines"]
@@ -40,6 +41,21 @@ class Queues:
         return [
             thing for (kind, _), thing in shared if kind == "engine" and isinstance(thing, Engine)
         ]
+
+    def named(self, name: str) -> list[Engine]:
+        """The engines of this name; of no name, all.
+
+        Raises:
+            Trouble: there is none.
+        """
+        engines = self.engines()
+        wanted = [each for each in engines if name in ("", each.name)]
+        if not wanted:
+            known = ", ".join(each.name for each in engines) or "none"
+            raise Trouble(
+                "not_found", f"no worker here takes jobs of such an engine; known: {known}"
+            )
+        return wanted
 
     def lines(self) -> list[dict[str, Any]]:
         """One a type of jobs, and one an engine that does not answer."""

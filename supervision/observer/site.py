@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias
 
 import trio
 
 from actors.errors import NoSuchActor
-from actors.events import plain
 from supervision import report
 from supervision.errors import SupervisionError
 from supervision.events import LoopStuck
 from supervision.health import health
 from supervision.member import Member
 from supervision.metrics import TreeMeter
-from supervision.observer import guards, probes
+from supervision.observer import guards, jobs, probes
 from supervision.observer.access import Level, is_probe, level, strange
 from supervision.observer.detail import detail, told, wall
 from supervision.observer.exposition import TYPE, exposition
@@ -30,7 +29,6 @@ from supervision.observer.frame import Sight
 from supervision.observer.hands import Hands
 from supervision.observer.hub import Hub
 from supervision.observer.messages import JSON, Request, Response, Trouble, as_json
-from supervision.observer.onejob import holders
 from supervision.observer.pieces import Look, one_line
 from supervision.observer.pulse import Pulse, Still
 from supervision.observer.queues import Queues
@@ -45,13 +43,10 @@ __all__ = ["Site"]
 
 logger: Final = logging.getLogger("supervision")
 
-T = TypeVar("T")
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 MOST_EVENTS: Final = 500
 MOST_VIEWERS: Final = 100
 """Viewers at once: fewer than connections, so that they keep no probe out."""
-ENGINE_PATIENCE: Final = 5.0
-"""Seconds that an engine of jobs has for an answer."""
 SHOWN: Final = 60.0
 """Seconds for which a standstill of the loop that is over needs a look."""
 
@@ -262,37 +257,33 @@ class Site:
         return as_json({"letters": shown, "total": self.tree.letters.total})
 
     async def _poison(self, request: Request) -> Response:
-        most = _whole(request, "most", 100, most=1000)
+        kind, most = request.query.get("type") or None, _whole(request, "most", 100, most=1000)
         shown: list[dict[str, Any]] = []
-        for engine in self.queues.engines():
-            for job in await _in_time(engine.poison(request.query.get("type") or None, most=most)):
-                line = {
-                    "engine": engine.name,
-                    "type": job.type,
-                    "key": job.key,
-                    "when": job.at if job.at > 1e8 else wall(job.at, self.tree.now()),
-                    "reason": job.reason,
-                    "deliveries": job.deliveries,
-                    "worker": job.worker,
-                }
-                shown.append({**line, **self._contents(variables=job.variables)})
-        return as_json({"poison": shown[:most]})
+        for engine, job in await jobs.set_aside(self.queues.engines(), kind, most):
+            line = {
+                "engine": engine.name,
+                "type": job.type,
+                "key": job.key,
+                "when": job.at if job.at > 1e8 else wall(job.at, self.tree.now()),
+                "reason": job.reason,
+                "deliveries": job.deliveries,
+                "worker": job.worker,
+                **({"variables": job.variables} if self.options.show_messages else {}),
+            }
+            shown.append(line)
+        return as_json({"poison": shown})
 
     async def _jobs(self, request: Request) -> Response:
-        key = _needed(request, "key")
-        wanted = request.query.get("engine") or ""
-        engines = [each for each in self.queues.engines() if wanted in ("", each.name)]
-        shown: list[dict[str, Any]] = []
-        for engine, job in await _in_time(holders(engines, key)):
-            line = cast("dict[str, Any]", plain(job))
-            hidden = {name: line.pop(name) for name in ("variables", "result")}
-            shown.append({"engine": engine.name, **line, **self._contents(**hidden)})
-        if not shown:
-            raise Trouble("not_found", f"no engine of this tree has a job {key[:100]!r}")
-        return as_json({"jobs": shown})
-
-    def _contents(self, **fields: object) -> dict[str, object]:
-        return fields if self.options.show_messages else {}
+        key, state = (request.query.get(name) or "" for name in ("key", "state"))
+        if bool(key) == bool(state):
+            raise Trouble("bad_request", f"{request.path} needs ?key=... or ?state=...")
+        wanted, show = request.query.get("engine") or "", self.options.show_messages
+        if key:
+            engines = [each for each in self.queues.engines() if wanted in ("", each.name)]
+            return as_json({"jobs": await jobs.by_key(engines, key, show=show)})
+        engines = self.queues.named(wanted) if wanted else self.queues.engines()
+        kind, most = request.query.get("type") or None, _whole(request, "most", 100, most=1000)
+        return as_json(await jobs.in_state(engines, state, kind, most, show=show))
 
     # -- acting ----------------------------------------------------------------------------------
 
@@ -340,21 +331,6 @@ def who(request: Request, body: Mapping[str, Any]) -> str:
         return proved
     name = "".join(sign for sign in said if sign.isprintable())[:60].strip()
     return f"{name} ({proved})" if name and name != proved else proved
-
-
-async def _in_time(waiting: Awaitable[T]) -> T:
-    """What an engine answers.
-
-    Raises:
-        Trouble: it does not.
-    """
-    try:
-        with trio.fail_after(ENGINE_PATIENCE):
-            return await waiting
-    except Exception as error:
-        raise Trouble(
-            "unavailable", f"the engine of jobs does not answer: {one_line(error)}"
-        ) from None
 
 
 def _needed(request: Request, name: str) -> str:

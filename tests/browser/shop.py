@@ -4,6 +4,7 @@
 
 * `fetch`: one of the fetchers fails.   * `smtp`: the mail worker fails until its limit is used up.
 * `payments`: the payment service is down.   * `slow`: the stores are slow, and what is sent to them piles up.
+* `bounces`: reminders need a person.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from random import Random
 import trio
 
 from actors import Actor, MailboxFull, MailboxSpec
-from actors.jobs import JobWorker, MemoryEngine, NewJob
+from actors.jobs import IncidentError, JobWorker, MemoryEngine, NewJob
 from actors.resilience import BreakerPolicy, Dependency, RetryPolicy
 from supervision import RestartPolicy, Supervisor, Worker
 
@@ -91,8 +92,10 @@ async def invoice(job, ctx) -> None:
 
 
 async def remind(job, ctx) -> None:
-    """Remind of one order; every tenth cannot be reminded of."""
+    """Remind of one order."""
     await trio.sleep(0.03)
+    if trouble("bounces"):
+        raise IncidentError(f"the address of order {job.variables['order']} bounces")
 
 
 async def smtp(ctx) -> None:

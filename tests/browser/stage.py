@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from playwright.sync_api import Page, Route, WebSocketRoute
 
@@ -38,6 +39,8 @@ class Stage:
         """What the page said over its sockets."""
         self.orders: list[dict[str, Any]] = []
         """What it asked the tree to do."""
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        """What it asked the API: path and query."""
         self.answers: dict[str, Any] = {"api/detail": DETAIL}
         """What the API answers at a path; a number is an error's status."""
         page.route(f"{URL}**", self._answer)
@@ -94,7 +97,9 @@ class Stage:
         self.sockets.append(socket)
 
     def _answer(self, route: Route) -> None:
-        path = route.request.url.removeprefix(URL).partition("?")[0].partition("#")[0]
+        target = route.request.url.removeprefix(URL).partition("#")[0]
+        path, _, query = target.partition("?")
+        self.asked.append((path, dict(parse_qsl(query))))
         if path == "api/do":
             self._do(route)
         elif path.startswith("api/"):
@@ -123,5 +128,5 @@ class Stage:
             route.fulfill(status=403, json=answer)
             return
         self.orders.append(body)
-        whom = body.get("path") or body.get("type")
+        whom = body.get("path") or body.get("type") or body.get("key")
         route.fulfill(json={"said": f"{body['verb']}: {whom}", "done": [whom], "failed": {}})

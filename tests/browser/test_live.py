@@ -156,6 +156,22 @@ def test_a_queue_is_paused(shop: Running, new_page: Callable[..., Page]) -> None
     expect(row.get_by_role("button", name="resume")).to_be_visible()
 
 
+def test_incidents_are_found_and_tried_again(shop: Running, new_page: Callable[..., Page]) -> None:
+    """From what needs a look to the jobs that need a person, with their errors; one is tried again and leaves the list."""
+    page = look(new_page(), shop)
+    shop.trouble("bounces")
+    page.locator("#look li.queue").get_by_role("button", name="reminder").click()
+    jobs = page.locator("#queues .lines li:has(.do)")
+    expect(jobs.first).to_contain_text("bounces")
+    shop.relief("bounces")
+
+    key = (jobs.first.locator(".path").inner_text()).rpartition(" ")[2]
+    jobs.first.get_by_role("button", name="retry").click()
+    give_token(page, TOKEN)
+    expect(page.locator("#notice")).to_contain_text(f"{key} will be tried again")
+    expect(jobs.filter(has=page.get_by_text(f"reminder {key}", exact=True))).to_have_count(0)
+
+
 @pytest.mark.parametrize("control", [False, True])
 def test_without_a_token_the_page_only_looks(
     tmp_path: Path, new_page: Callable[..., Page], control: bool

@@ -79,6 +79,16 @@ class Model:
             out.append(entry.key)
         return out, aside
 
+    def listed(self, state: str) -> list[str]:
+        """The keys of the jobs in a state, the oldest first."""
+
+        def word(entry: Entry) -> str:
+            if entry.state != "waiting":
+                return entry.state
+            return "ready" if entry.due <= self.now else "scheduled"
+
+        return sorted((e.key for e in self.jobs.values() if word(e) == state), key=int)
+
     def holds(self, lease: Lease) -> Entry | None:
         entry = self.jobs[lease.key]
         ours = entry.state == "active" and str(entry.claims) == lease.token

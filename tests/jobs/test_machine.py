@@ -29,6 +29,7 @@ from actors.jobs import (
     Poisoned,
     PutBack,
     Settlement,
+    State,
     Why,
 )
 from tests.jobs.kit import ENGINES, ON_POSTGRES, claim, opened
@@ -195,6 +196,12 @@ class Machine(RuleBasedStateMachine):
         self.real.call("limit", "a", None)
         self.model.most = None
         return taken
+
+    @rule(state=st.sampled_from(State), most=st.sampled_from([1, 3, 100]))
+    def look(self, state, most):
+        found = self.real.call("jobs", state, "a", most=most)
+        assert [info.key for info in found] == self.model.listed(state)[:most]
+        assert all(info == self.real.call("find", info.key) for info in found)
 
     @invariant()
     def every_job_is_where_it_should_be(self):

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 import trio
 
-from actors.jobs import JobWorker, NewJob, open_postgres
-from actors.jobs.errors import EngineUnreachable, SchemaTooNew
+from actors.jobs import Incident, JobWorker, NewJob, open_postgres
+from actors.jobs.errors import EngineUnreachable, NotSupported, SchemaTooNew
 from actors.jobs.postgres.schema import VERSION
 from actors.options import OptionError
 from supervision import Supervisor, Worker, supervisor
-from tests.jobs.kit import ask, on_postgres, put, states
+from tests.jobs.kit import ask, on_postgres, put, states, take
 from tests.jobs.server import Server
 
 PATIENCE = 60
@@ -89,6 +89,25 @@ async def test_a_later_schema_is_refused(driver, where):
             assert await states(engine) == {"ready": 1}
         finally:
             await ask(engine, "UPDATE {s}jobs_schema SET version = ?", VERSION)
+
+
+async def test_an_older_schema_is_brought_up_to_date(driver, where, clock):
+    """Jobs of a schema that an earlier version wrote are all there, and what it did not keep is not known."""
+    async with on_postgres(where, driver, clock=clock) as engine:
+        (key,) = await put(engine, "x")
+        await engine.settle((await take(engine))["x"].lease, Incident("look"))
+        await ask(engine, "DROP INDEX {s}jobs_notable")
+        await ask(engine, "ALTER TABLE {s}jobs DROP COLUMN incident_at")
+        await ask(engine, "UPDATE {s}jobs_schema SET version = 1")
+    clock.pass_(5)
+    with pytest.raises(NotSupported, match="open it once with migrate=True"):
+        async with on_postgres(where, driver, migrate=False):
+            pass
+
+    async with on_postgres(where, driver, clock=clock) as engine:
+        (info,) = await engine.jobs("incident")
+
+    assert (info.key, info.age, info.incident_for) == (key, 5, None)
 
 
 OPEN = """

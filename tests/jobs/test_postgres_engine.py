@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 
 import psycopg
 import pytest
@@ -291,6 +292,54 @@ async def test_hot_statements_go_by_index(open_one):
             "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'jobs' AND schemaname = 'treewarden'"
         ).fetchone()
         assert scans <= rows[0][0] + 1
+
+
+FEW = [state for state in State if state is not State.COMPLETED]
+
+
+async def test_lists_go_by_index(open_one):
+    """To list a state of which there is little reads no table from end to end, whether or not the planner knows anything."""
+    plans = admin.Admin("shop", "treewarden", {}, None)
+    steps = [next(plans.jobs(state, of, 100)) for state in FEW for of in (None, "a")]
+
+    def looked_at(db):
+        explained = []
+        for step in steps:
+            rows = db.execute(b"EXPLAIN " + step.sql, step.values).fetchall()
+            explained.append("".join(row[0] for row in rows))
+        return explained
+
+    async with open_one() as engine:
+        await put(engine, *map(str, range(3000)))
+        await ask(engine, "UPDATE {s}jobs SET state = 'completed', finished_at = now()")
+        for _ in ("unknown", "known"):
+            for text in await engine.run(looked_at):
+                assert "Seq Scan" not in text, text
+            await ask(engine, "ANALYZE {s}jobs")
+
+
+async def test_lists_and_writers_leave_each_other_alone(open_one):
+    """While others have all jobs locked they are listed as they were, and nobody waits."""
+    async with open_one() as engine, open_one() as other:
+        keys = await put(engine, "x", "y")
+        begun, over = trio.Event(), threading.Event()
+
+        def hold(db):
+            db.execute("UPDATE treewarden.jobs SET state = 'incident'")
+            trio.from_thread.run_sync(begun.set, trio_token=token)
+            over.wait()
+
+        token = trio.lowlevel.current_trio_token()
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(other.run, hold)
+                await begun.wait()
+                try:
+                    assert [info.key for info in await engine.jobs("ready")] == keys
+                    assert await engine.jobs("incident") == ()
+                finally:
+                    over.set()
+            assert [info.key for info in await engine.jobs("incident")] == keys
 
 
 async def test_calls_that_wait_share_a_commit(where):

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 import trio
 
-from actors.jobs import Completed, NewJob, open_sqlite
+from actors.jobs import Completed, Incident, MemoryEngine, NewJob, State, open_sqlite
 from actors.jobs.errors import NotStorable, SchemaTooNew
 from actors.jobs.sqlite.database import Database, connect
 from actors.jobs.sqlite.schema import VERSION
@@ -215,6 +215,38 @@ async def test_keys_are_not_used_again(tmp_path, clock):
     assert new != old
 
 
+@pytest.mark.parametrize("of", [None, "a"])
+@pytest.mark.parametrize("state", [state for state in State if state is not State.COMPLETED])
+async def test_a_few_among_many(clock, state, of):
+    """To list a state costs by what is in it: thousands of finished jobs of the type are passed over unread."""
+    engine = MemoryEngine(clock=clock)
+    many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 5000)"
+    columns = "type, state, priority, due_at, retries, variables, created_at, finished_at"
+    values = "'a', 'completed', 0, 0, 1, '{}', 0, 0"
+    await engine.run(lambda db: db.execute(f"INSERT INTO jobs ({columns}) {many} SELECT {values} FROM c") and None)  # fmt: skip
+    steps: list[None] = []
+    await engine.run(lambda db: db.set_progress_handler(lambda: steps.append(None), 100))
+
+    assert await engine.jobs(state, of) == ()
+
+    assert len(steps) < 50, "so many hundreds of steps of SQLite's machine"
+
+
+async def test_a_list_waits_for_no_writer(tmp_path):
+    """While another process writes, jobs are listed as they were before."""
+    path = tmp_path / "x.db"
+    async with open_sqlite(path) as engine:
+        (key,) = await put(engine, "x")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("UPDATE jobs SET state = 'incident'")
+        assert [info.key for info in await engine.jobs("ready")] == [key]
+        assert await engine.jobs("incident") == ()
+        other.execute("COMMIT")
+        other.close()
+        assert [info.key for info in await engine.jobs("incident")] == [key]
+
+
 async def test_a_later_schema_is_refused(tmp_path, clock):
     """A database of a later version is refused with both numbers, and not changed."""
     path = tmp_path / "x.db"
@@ -230,6 +262,25 @@ async def test_a_later_schema_is_refused(tmp_path, clock):
             pass
 
     assert (info.value.found, info.value.known) == (VERSION + 1, VERSION)
+
+
+async def test_an_older_schema_is_brought_up_to_date(tmp_path, clock):
+    """Jobs of a database that an earlier version wrote are all there, and what it did not keep is not known."""
+    path = tmp_path / "x.db"
+    async with open_sqlite(path, clock=clock) as engine:
+        (key,) = await put(engine, "x")
+        await engine.settle((await take(engine))["x"].lease, Incident("look"))
+    db = sqlite3.connect(path)
+    db.executescript(
+        "DROP INDEX jobs_notable; ALTER TABLE jobs DROP COLUMN incident_at; UPDATE jobs_schema SET version = 2;"
+    )
+    db.close()
+    clock.pass_(5)
+
+    async with open_sqlite(path, clock=clock) as engine:
+        (info,) = await engine.jobs("incident")
+
+    assert (info.key, info.age, info.incident_for) == (key, 5, None)
 
 
 async def test_migrated_by_many_at_once(tmp_path):

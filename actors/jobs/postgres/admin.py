@@ -6,7 +6,7 @@ Floor: above steps. The rule: an incident is resolved only into a job that can r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from actors.jobs.engine import EngineStatistics, JobInfo
 from actors.jobs.errors import NoRetriesLeft, NoSuchJob
@@ -17,10 +17,20 @@ from actors.jobs.postgres.steps import Plan, Rows, Step
 __all__ = ["Admin"]
 
 _NOW: Final = "coalesce(to_timestamp(%(now)s::float8), statement_timestamp())"
-_FIND: Final = f"""
+_INFO: Final = f"""
 SELECT id, type, state, retries, attempt, deliveries, snoozes, priority,
-    extract(epoch FROM due_at - {_NOW})::float8, worker, variables::text, result::text, error, error_code
-FROM {{s}}.jobs WHERE id = %(id)s"""
+    extract(epoch FROM due_at - {_NOW})::float8, worker, variables::text, result::text, error, error_code,
+    extract(epoch FROM {_NOW} - created_at)::float8,
+    CASE WHEN state = 'incident' THEN extract(epoch FROM {_NOW} - incident_at)::float8 END
+FROM {{s}}.jobs"""
+_FIND: Final = f"{_INFO} WHERE id = %(id)s"
+_WHERE: Final = {
+    **{state: (f"state = '{state}'",) for state in State},
+    State.READY: ("state = 'ready'", f"state = 'scheduled' AND due_at <= {_NOW}"),
+    State.SCHEDULED: (f"state = 'scheduled' AND due_at > {_NOW}",),
+}
+"""Where the jobs of a state stand; each but that of completed ones has its index."""
+_OF_TYPE: Final = " AND type = %(type)s"
 _CANCEL: Final = f"""
 WITH gone AS (DELETE FROM {{s}}.poison_jobs WHERE job_id = %(id)s)
 UPDATE {{s}}.jobs SET state = 'cancelled', finished_at = {_NOW}
@@ -103,38 +113,22 @@ class Admin:
         rows: Rows = yield self.step(_FIND, id=_number(key))
         if not rows:
             raise NoSuchJob(key, wanted="stored here")
-        (
-            number,
-            kind,
-            state,
-            retries,
-            attempt,
-            deliveries,
-            snoozes,
-            priority,
-            due_in,
-            worker,
-            variables,
-            result,
-            error,
-            error_code,
-        ) = rows[0]
-        return JobInfo(
-            key=str(number),
-            type=kind,
-            state=State.READY if state == State.SCHEDULED and due_in <= 0 else State(state),
-            retries=retries,
-            attempt=attempt,
-            deliveries=deliveries,
-            snoozes=snoozes,
-            priority=priority,
-            due_in=due_in,
-            worker=worker,
-            variables=variables,
-            result=result,
-            error=error,
-            error_code=error_code,
+        return _info(rows[0])
+
+    def jobs(self, state: State, job_type: str | None, most: int) -> Plan[tuple[JobInfo, ...]]:
+        """Those of a state, in the order of their keys."""
+        if _impossible(job_type):
+            return ()
+        of = "" if job_type is None else _OF_TYPE
+        # Something added keeps the planner from the order of the primary key: that would be a walk over all jobs.
+        order = "id" if state is State.COMPLETED else "id + 0"
+        ids = " UNION ALL ".join(
+            f"(SELECT id FROM {{s}}.jobs WHERE {where}{of} ORDER BY {order} LIMIT %(most)s)"
+            for where in _WHERE[state]
         )
+        text = f"{_INFO} WHERE id = ANY (ARRAY({ids})) ORDER BY id LIMIT %(most)s"
+        rows: Rows = yield self.step(text, type=job_type, most=most)
+        return tuple(map(_info, rows))
 
     def cancel(self, key: str) -> Plan[str | None]:
         """End an unfinished job. Returns its type if it was one."""
@@ -173,6 +167,8 @@ class Admin:
 
     def poison(self, job_type: str | None, most: int) -> Plan[tuple[PoisonJob, ...]]:
         """What was set aside, oldest first."""
+        if _impossible(job_type):
+            return ()
         rows: Rows = yield self.step(_POISON, type=job_type, most=most)
         return tuple(
             PoisonJob(
@@ -213,6 +209,34 @@ class Admin:
             paused=frozenset(kind for kind, paused, _ in types if paused),
             limits={kind: most for kind, _, most in types if most is not None},
         )
+
+
+def _impossible(job_type: str | None) -> bool:
+    """Whether it holds what PostgreSQL has no character for: such a job was refused when it was put in."""
+    return job_type is not None and "\0" in job_type
+
+
+def _info(row: tuple[Any, ...]) -> JobInfo:
+    number, kind, stored, retries, attempt, deliveries, snoozes, priority, due_in, *rest = row
+    worker, variables, result, error, error_code, age, incident_for = rest
+    return JobInfo(
+        key=str(number),
+        type=kind,
+        state=State.READY if stored == State.SCHEDULED and due_in <= 0 else State(stored),
+        retries=retries,
+        attempt=attempt,
+        deliveries=deliveries,
+        snoozes=snoozes,
+        priority=priority,
+        due_in=due_in,
+        worker=worker,
+        variables=variables,
+        result=result,
+        error=error,
+        error_code=error_code,
+        age=age,
+        incident_for=incident_for,
+    )
 
 
 def _number(key: str) -> int:

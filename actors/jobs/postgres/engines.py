@@ -27,7 +27,8 @@ from actors.jobs.engine import (
 )
 from actors.jobs.errors import EngineUnreachable, LeaseLost
 from actors.jobs.job import Lease, NewJob, encode
-from actors.jobs.outcomes import Failed, PutBack
+from actors.jobs.listing import the_most, the_state, the_type
+from actors.jobs.outcomes import Failed, PutBack, State
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import admin, schema as tables
 from actors.jobs.postgres.runner import ListenerStatistics, PoolStatistics, Runner
@@ -216,6 +217,13 @@ class PostgresEngine(DatabaseEngine):
     async def find(self, key: str) -> JobInfo:
         return await self._calls.run(Task(partial(self._admin.find, key), write=False))
 
+    async def jobs(
+        self, state: State | str, job_type: str | None = None, *, most: int = 100
+    ) -> tuple[JobInfo, ...]:
+        wanted, kind, number = the_state(state), the_type(job_type), the_most(most)
+        plan = partial(self._admin.jobs, wanted, kind, number)
+        return await self._calls.run(Task(plan, write=False))
+
     async def cancel(self, key: str) -> bool:
         return await self._calls.run(Task(partial(self._admin.cancel, key))) is not None
 
@@ -235,7 +243,8 @@ class PostgresEngine(DatabaseEngine):
     async def poison(
         self, job_type: str | None = None, *, most: int = 100
     ) -> tuple[PoisonJob, ...]:
-        return await self._calls.run(Task(partial(self._admin.poison, job_type, most), write=False))
+        plan = partial(self._admin.poison, the_type(job_type), the_most(most))
+        return await self._calls.run(Task(plan, write=False))
 
     async def drop(self, key: str) -> None:
         await self._calls.run(Task(partial(self._admin.drop, key), atomic=True))

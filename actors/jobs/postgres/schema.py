@@ -83,7 +83,13 @@ CREATE INDEX idempotency_key ON {s}.idempotency USING hash (key);
 CREATE INDEX idempotency_expires ON {s}.idempotency (expires_at)
 """
 
-_STEPS: Final = (_FIRST,)
+# What ends badly is seldom, and is looked for among all that ended well.
+_SECOND: Final = """
+ALTER TABLE {s}.jobs ADD COLUMN incident_at timestamptz;
+CREATE INDEX jobs_notable ON {s}.jobs (state, type, id) WHERE state IN ('incident', 'errored', 'cancelled')
+"""
+
+_STEPS: Final = (_FIRST, _SECOND)
 VERSION: Final = len(_STEPS)
 """The version of a database that this code writes."""
 _STAMP: Final = """

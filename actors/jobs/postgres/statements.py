@@ -134,7 +134,7 @@ picked AS MATERIALIZED (
     ORDER BY priority DESC, due_at, id LIMIT (SELECT room FROM gate)
 ),
 bad AS (
-    UPDATE {{s}}.jobs j SET state = 'incident',
+    UPDATE {{s}}.jobs j SET state = 'incident', incident_at = (SELECT now FROM gate),
         error = format('it was handed out %%s times and nothing was heard of it (worker lost, last %%s)', deliveries, worker)
     WHERE j.id = ANY (ARRAY(SELECT id FROM picked WHERE NOT good))
     RETURNING j.id, j.type, j.error, j.deliveries, j.worker, j.variables
@@ -177,7 +177,8 @@ told AS (
         result = coalesce(x.result::json, j.result),
         error = coalesce(x.error, j.error),
         error_code = coalesce(x.error_code, j.error_code),
-        finished_at = CASE WHEN finished THEN now END
+        finished_at = CASE WHEN finished THEN now END,
+        incident_at = CASE WHEN x.state = 'incident' THEN now ELSE j.incident_at END
     FROM clock, x
     WHERE j.id = x.id AND j.claims = x.token AND j.state || '' = 'active'
     RETURNING j.id, j.claims, j.type, j.state, j.error, j.deliveries, j.worker, j.variables, x.poison

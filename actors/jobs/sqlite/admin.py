@@ -17,6 +17,7 @@ __all__ = [
     "cancel",
     "drop",
     "find",
+    "jobs",
     "limit",
     "pause",
     "poison",
@@ -42,6 +43,11 @@ def find(db: sqlite3.Connection, now: float, key: str) -> JobInfo:
     row = db.execute("SELECT * FROM jobs WHERE id = ?", (_number(key),)).fetchone()
     if row is None:
         raise NoSuchJob(key, wanted="stored here")
+    return _info(row, now)
+
+
+def _info(row: sqlite3.Row, now: float) -> JobInfo:
+    since = row["incident_at"] if row["state"] == State.INCIDENT else None
     due = row["state"] == State.SCHEDULED and row["due_at"] <= now
     return JobInfo(
         key=str(row["id"]),
@@ -58,7 +64,44 @@ def find(db: sqlite3.Connection, now: float, key: str) -> JobInfo:
         result=row["result"],
         error=row["error"],
         error_code=row["error_code"],
+        age=now - row["created_at"],
+        incident_for=None if since is None else now - since,
     )
+
+
+_NOTABLE: Final = "state IN ('incident', 'errored', 'cancelled')"
+_WHERE: Final = {
+    State.READY: (
+        ("INDEXED BY jobs_ready", "state = 'ready'"),
+        ("INDEXED BY jobs_scheduled", "state = 'scheduled' AND due_at <= :now"),
+    ),
+    State.SCHEDULED: (("INDEXED BY jobs_scheduled", "state = 'scheduled' AND due_at > :now"),),
+    State.ACTIVE: (("INDEXED BY jobs_active", "state = 'active'"),),
+    State.COMPLETED: (("", "state = 'completed'"),),
+    **{
+        state: (("INDEXED BY jobs_notable", f"{_NOTABLE} AND state = '{state}'"),)
+        for state in (State.INCIDENT, State.ERRORED, State.CANCELLED)
+    },
+}
+"""Where the jobs of a state stand. What was completed is most of all, and is met soon by who goes from the first on."""
+
+
+def jobs(
+    db: sqlite3.Connection, now: float, state: State, job_type: str | None, most: int
+) -> tuple[JobInfo, ...]:
+    """Those of a state, in the order of their keys."""
+    of = "" if job_type is None else " AND type = :type"
+    # A sign before it keeps the order of ids from being had by a walk over all jobs.
+    ids = " UNION ALL ".join(
+        f"SELECT * FROM (SELECT id FROM jobs {index} WHERE {where}{of}"
+        f" ORDER BY {'+' if index else ''}id LIMIT :most)"
+        for index, where in _WHERE[state]
+    )
+    rows = db.execute(
+        f"SELECT * FROM jobs WHERE id IN ({ids}) ORDER BY id LIMIT :most",
+        {"now": now, "type": job_type, "most": most},
+    )
+    return tuple(_info(row, now) for row in rows)
 
 
 def cancel(db: sqlite3.Connection, now: float, key: str) -> str | None:

@@ -26,7 +26,8 @@ from actors.jobs.engine import (
     Settlement,
 )
 from actors.jobs.job import MAX_BYTES, Lease, NewJob
-from actors.jobs.outcomes import Failed, PutBack
+from actors.jobs.listing import the_most, the_state, the_type
+from actors.jobs.outcomes import Failed, PutBack, State
 from actors.jobs.poison import PoisonJob
 from actors.jobs.sqlite import admin, store
 from actors.jobs.sqlite.database import (
@@ -103,6 +104,14 @@ class SQLEngine(DatabaseEngine):
     async def find(self, key: str) -> JobInfo:
         return await self._runner.read(lambda db: admin.find(db, self._clock(), key))
 
+    async def jobs(
+        self, state: State | str, job_type: str | None = None, *, most: int = 100
+    ) -> tuple[JobInfo, ...]:
+        wanted, kind, number = the_state(state), the_type(job_type), the_most(most)
+        return await self._runner.read(
+            lambda db: admin.jobs(db, self._clock(), wanted, kind, number)
+        )
+
     async def cancel(self, key: str) -> bool:
         return await self.at_now(admin.cancel, key) is not None
 
@@ -120,7 +129,8 @@ class SQLEngine(DatabaseEngine):
     async def poison(
         self, job_type: str | None = None, *, most: int = 100
     ) -> tuple[PoisonJob, ...]:
-        return await self._runner.read(lambda db: admin.poison(db, job_type, most))
+        kind, number = the_type(job_type), the_most(most)
+        return await self._runner.read(lambda db: admin.poison(db, kind, number))
 
     async def drop(self, key: str) -> None:
         await self.at_now(admin.drop, key)

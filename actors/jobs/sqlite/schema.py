@@ -69,7 +69,13 @@ CREATE TABLE idempotency (
 
 _SECOND: Final = "ALTER TABLE idempotency ADD COLUMN job_id INTEGER"
 
-_STEPS: Final = (_FIRST, _SECOND)
+# What ends badly is seldom, and is looked for among all that ended well.
+_THIRD: Final = """
+ALTER TABLE jobs ADD COLUMN incident_at REAL;
+CREATE INDEX jobs_notable ON jobs (state, type, id) WHERE state IN ('incident', 'errored', 'cancelled')
+"""
+
+_STEPS: Final = (_FIRST, _SECOND, _THIRD)
 VERSION: Final = len(_STEPS)
 """The version of a database that this code writes."""
 

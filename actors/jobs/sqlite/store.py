@@ -225,7 +225,8 @@ def _claim(
             whole = db.execute("SELECT * FROM jobs WHERE id = ?", (number,)).fetchone()
             poisoned.append(set_aside(db, now, whole, reason))
             db.execute(
-                "UPDATE jobs SET state = 'incident', error = ? WHERE id = ?", (reason, number)
+                "UPDATE jobs SET state = 'incident', error = ?, incident_at = ? WHERE id = ?",
+                (reason, now, number),
             )
         db.executemany(
             "UPDATE jobs SET state = 'active', lease_until = ?, worker = ?, claims = claims + 1,"

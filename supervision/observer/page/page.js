@@ -3,9 +3,9 @@
 import { askToken, drawAccess, permission } from "./actions.js";
 import { Detail } from "./detail.js";
 import { el, hide, href, shape, text } from "./dom.js";
+import { Jobs } from "./jobs.js";
 import { Link, token } from "./link.js";
 import { Model } from "./model.js";
-import { OneJob } from "./onejob.js";
 import { Lazy, drawBreakers, drawBulkheads, drawCounts, drawEvents, drawLetters, drawLook, drawPoison, drawQueues, drawTotals } from "./panels.js";
 import { Tree } from "./tree.js";
 import { MEANING, STATES, age } from "./words.js";
@@ -19,8 +19,9 @@ const tree = new Tree($("tree"), { onopen: (path) => go(path) });
 const detail = new Detail($("detail"), { onclose: () => go("") });
 const letters = new Lazy("letters", "api/letters", drawLetters);
 const poison = new Lazy("poison", "api/poison", drawPoison);
+const jobs = new Jobs(document.querySelector("#queues .find"), document.querySelector("#queues .lines"));
+const toIncidents = (queue) => jobs.incidents(queue);
 let reborn = null;
-new OneJob(document.querySelector("#queues .find"), document.querySelector("#queues .lines"));
 
 // -- frames ----------------------------------------------------------------------------------------
 
@@ -54,9 +55,10 @@ function draw(moved) {
   drawHeader();
   drawCounts(model, pick);
   drawTotals(model);
-  drawLook(model);
+  drawLook(model, toIncidents);
   tree.update(model, moved);
-  drawQueues(model);
+  drawQueues(model, toIncidents);
+  jobs.update(model);
   drawBreakers(model);
   drawBulkheads(model);
   letters.update(model.totals.dead_letters);
@@ -138,7 +140,10 @@ setInterval(() => {
   if (!link.live) drawLink();
 }, 1000);
 
-permission.changed = () => drawAccess($("access"));
+permission.changed = () => {
+  drawAccess($("access"));
+  jobs.again();
+};
 $("access").addEventListener("click", () => {
   if (token.get()) token.forget();
   else askToken();

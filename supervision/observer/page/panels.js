@@ -78,18 +78,18 @@ export function drawTotals(model) {
 
 const LOOKS = { loop: "warn", failed: "failed", restarting: "restarting", stuck: "warn", breaker: "warn", mailbox: "warn", queue: "warn", letters: "warn" };
 
-export function drawLook(model) {
+export function drawLook(model, toIncidents) {
   const { look } = model.frame;
   hide($("look"), look.length === 0);
   text($("look").querySelector(".n"), count(model.frame.looks ?? look.length));
   sync(
-    $("look").querySelector("ol"), look, (item) => `${item.kind} ${item.path}`,
+    $("look").querySelector("ol"), look, (item) => `${item.kind} ${item.path} ${item.engine ?? ""}`,
     (item) => {
       const node = el("li", { class: item.kind });
       node.actions = new Actions();
       node.what = el("span", { class: "text" });
       const isRow = model.byPath.has(item.path);
-      const name = isRow ? el("a", { href: href(item.path), textContent: item.path }) : el("span", { textContent: item.path });
+      const name = isRow ? el("a", { href: href(item.path), textContent: item.path }) : aside(item, toIncidents);
       name.classList.add("path");
       node.append(shape(LOOKS[item.kind] ?? "warn"), name, node.what, node.actions.node);
       return node;
@@ -101,6 +101,12 @@ export function drawLook(model) {
       node.actions.show(lookDeeds(item, model.byPath.get(item.path)));
     },
   );
+}
+
+/** What stands in no row of the tree: a breaker, an engine, or a queue, from which a list can be had. */
+function aside({ kind, path: type, engine }, toIncidents) {
+  if (kind !== "queue" || !engine) return el("span", { textContent: type });
+  return el("button", { type: "button", class: "link", textContent: type, title: "Show these jobs", onclick: () => toIncidents({ engine, type }) });
 }
 
 // -- tables ----------------------------------------------------------------------------------------
@@ -174,7 +180,7 @@ export function drawBulkheads(model) {
   );
 }
 
-export function drawQueues(model) {
+export function drawQueues(model, toIncidents) {
   table(
     "queues", model.frame.queues, (queue) => `${queue.engine} ${queue.type}`,
     (row, queue) => {
@@ -186,6 +192,10 @@ export function drawQueues(model) {
       made.spark = spark("line");
       made.done = el("span", { class: "figure" });
       made.n_done.append(made.spark, made.done);
+      const { engine, type } = queue;
+      made.incidents = el("button", { type: "button", class: "link", title: "Show these jobs", onclick: () => toIncidents({ engine, type }) });
+      made.none = el("span", { textContent: "0" });
+      made.n_incident.append(made.incidents, made.none);
       made.actions = new Actions();
       made.act.append(made.actions.node);
       return made;
@@ -197,7 +207,9 @@ export function drawQueues(model) {
       text(made.n_ready, count(queue.ready));
       text(made.n_active, count(queue.active));
       text(made.n_later, count(queue.scheduled));
-      text(made.n_incident, count(queue.incident));
+      text(made.incidents, count(queue.incident));
+      hide(made.incidents, !queue.incident);
+      hide(made.none, queue.incident > 0);
       made.n_incident.classList.toggle("bad", queue.incident > 0);
       text(made.n_limit, limit == null ? "–" : count(limit));
       const meter = model.meter(`done ${engine} ${type}`);

@@ -170,7 +170,8 @@ export function jobDeeds({ engine, key, state }) {
 }
 
 /** The state of a job, and what it waits for. */
-export function jobState({ state, due_in: due, worker, attempt, retries }) {
-  const now = { scheduled: `scheduled, due in ${age(due)}`, active: `active at ${worker}`, incident: "incident: it needs a person" }[state] ?? state;
+export function jobState({ state, due_in: due, worker, attempt, retries, incident_for: waits }) {
+  const incident = `incident${waits == null ? "" : ` for ${age(waits)}`}: it needs a person`;
+  const now = { scheduled: `scheduled, due in ${age(due)}`, active: `active at ${worker}`, incident }[state] ?? state;
   return `${now}, ${some(attempt, "attempt")}, ${retries === 1 ? "1 retry" : `${count(retries)} retries`} left`;
 }
