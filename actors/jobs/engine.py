@@ -224,7 +224,8 @@ class Engine(ABC):
     ) -> tuple[JobInfo, ...]:
         """The stored jobs in a state, of one type or of all, in the order in which they were put in, the oldest first.
 
-        It only reads, and keeps nobody from claiming. `state` is a `State` or its word: `engine.jobs("incident")`.
+        It only reads, and keeps nobody from claiming. `state` is a `State` or its word: `engine.jobs("incident")`. A list of what
+        is finished can take a while where there are millions of jobs; the others are as quick there as anywhere.
 
         Raises:
             OptionError: there is no such state, or no job can be of such a type.

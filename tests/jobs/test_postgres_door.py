@@ -96,7 +96,7 @@ async def test_an_older_schema_is_brought_up_to_date(driver, where, clock):
     async with on_postgres(where, driver, clock=clock) as engine:
         (key,) = await put(engine, "x")
         await engine.settle((await take(engine))["x"].lease, Incident("look"))
-        await ask(engine, "DROP INDEX {s}jobs_notable")
+        await ask(engine, "DROP INDEX {s}jobs_incident")
         await ask(engine, "ALTER TABLE {s}jobs DROP COLUMN incident_at")
         await ask(engine, "UPDATE {s}jobs_schema SET version = 1")
     clock.pass_(5)

@@ -29,7 +29,8 @@ _WHERE: Final = {
     State.READY: ("state = 'ready'", f"state = 'scheduled' AND due_at <= {_NOW}"),
     State.SCHEDULED: (f"state = 'scheduled' AND due_at > {_NOW}",),
 }
-"""Where the jobs of a state stand; each but that of completed ones has its index."""
+"""Where the jobs of a state stand. Those that are not finished have an index each."""
+_FINISHED: Final = (State.COMPLETED, State.ERRORED, State.CANCELLED)
 _OF_TYPE: Final = " AND type = %(type)s"
 _CANCEL: Final = f"""
 WITH gone AS (DELETE FROM {{s}}.poison_jobs WHERE job_id = %(id)s)
@@ -121,7 +122,7 @@ class Admin:
             return ()
         of = "" if job_type is None else _OF_TYPE
         # Something added keeps the planner from the order of the primary key: that would be a walk over all jobs.
-        order = "id" if state is State.COMPLETED else "id + 0"
+        order = "id" if state in _FINISHED else "id + 0"
         ids = " UNION ALL ".join(
             f"(SELECT id FROM {{s}}.jobs WHERE {where}{of} ORDER BY {order} LIMIT %(most)s)"
             for where in _WHERE[state]

@@ -83,10 +83,10 @@ CREATE INDEX idempotency_key ON {s}.idempotency USING hash (key);
 CREATE INDEX idempotency_expires ON {s}.idempotency (expires_at)
 """
 
-# What ends badly is seldom, and is looked for among all that ended well.
+# Incidents are few, and are looked for among all that ended well.
 _SECOND: Final = """
 ALTER TABLE {s}.jobs ADD COLUMN incident_at timestamptz;
-CREATE INDEX jobs_notable ON {s}.jobs (state, type, id) WHERE state IN ('incident', 'errored', 'cancelled')
+CREATE INDEX jobs_incident ON {s}.jobs (type, id) WHERE state = 'incident'
 """
 
 _STEPS: Final = (_FIRST, _SECOND)

@@ -69,21 +69,17 @@ def _info(row: sqlite3.Row, now: float) -> JobInfo:
     )
 
 
-_NOTABLE: Final = "state IN ('incident', 'errored', 'cancelled')"
 _WHERE: Final = {
+    **{state: (("", f"state = '{state}'"),) for state in State},
     State.READY: (
         ("INDEXED BY jobs_ready", "state = 'ready'"),
         ("INDEXED BY jobs_scheduled", "state = 'scheduled' AND due_at <= :now"),
     ),
     State.SCHEDULED: (("INDEXED BY jobs_scheduled", "state = 'scheduled' AND due_at > :now"),),
     State.ACTIVE: (("INDEXED BY jobs_active", "state = 'active'"),),
-    State.COMPLETED: (("", "state = 'completed'"),),
-    **{
-        state: (("INDEXED BY jobs_notable", f"{_NOTABLE} AND state = '{state}'"),)
-        for state in (State.INCIDENT, State.ERRORED, State.CANCELLED)
-    },
+    State.INCIDENT: (("INDEXED BY jobs_incident", "state = 'incident'"),),
 }
-"""Where the jobs of a state stand. What was completed is most of all, and is met soon by who goes from the first on."""
+"""Where the jobs of a state stand. What is finished is most of all, and is found by going through all from the first on."""
 
 
 def jobs(
