@@ -309,6 +309,12 @@ class Replica(Member):
 
     def _kill(self, error: Exception) -> None:
         """Cancel the run and count it as failed with `error`."""
+        if self.ctx is not None and self.ctx.cleaning is not None:
+            # How it ended is known, and its clean-up has a limit of its own: only one that outlasts that is worth a word.
+            limit = self.ctx.cleaning.deadline + REPORT_EVERY
+            if self.tree.now() < limit:
+                self._watch(limit, lambda: self._kill(error))
+                return
         if self._killed_by is None and self.cause is None:
             self._killed_by = error
             if self.phase is Phase.READY:  # however long it takes to end, it works no more
