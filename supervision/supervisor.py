@@ -97,6 +97,7 @@ async def serve(
             where="serve()",
             option="stop_timeout",
         )
+    listeners = _checked(listeners, signals, random)
     check_root(tree)
     strict = start is not None and Start(start) is Start.STRICT
     live = Tree(tree, stop_timeout=stop_timeout, strict=strict, random=random)
@@ -167,6 +168,30 @@ async def running(tree: Supervisor, **options: Any) -> AsyncGenerator[Pool]:
     else:
         return
     raise alone from alone.__cause__
+
+
+def _checked(
+    listeners: Iterable[Listener], signals: object, random: object
+) -> tuple[Listener, ...]:
+    """The listeners; what would break a tree that runs, at the first event or the first restart, is refused before."""
+    every = tuple(listeners) if isinstance(listeners, Iterable) else ()
+    if not isinstance(listeners, Iterable) or not all(map(callable, every)):
+        raise SpecError(
+            f"listeners is a list of functions of one event, [fn], not {listeners!r}",
+            where="serve()",
+            option="listeners",
+        )
+    if signals is not None and not isinstance(signals, bool):
+        raise SpecError(
+            f"signals is True, False or None, not {signals!r}", where="serve()", option="signals"
+        )
+    if random is not None and not callable(getattr(random, "uniform", None)):
+        raise SpecError(
+            f"random is a source such as random.Random(1), not {random!r}",
+            where="serve()",
+            option="random",
+        )
+    return every
 
 
 async def _open_observer(pool: Pool, observer: object) -> Host | None:

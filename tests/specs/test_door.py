@@ -388,6 +388,10 @@ def test_everything_at_the_door_is_one_kind_of_error() -> None:
         (Supervisor("s"), {"stop_timeout": "3"}, "stop_timeout must be"),
         (Supervisor("s"), {"stop_timeout": True}, "stop_timeout must be"),
         (Supervisor("s"), {"start": "strickt"}, "Did you mean 'strict'?"),
+        (Supervisor("s"), {"listeners": print}, "listeners is a list of functions of one event"),
+        (Supervisor("s"), {"listeners": [3]}, "listeners is a list of functions of one event"),
+        (Supervisor("s"), {"signals": "yes"}, "signals is True, False or None"),
+        (Supervisor("s"), {"random": 3}, "random is a source such as random.Random(1)"),
     ],
 )
 async def test_serve_refuses_what_it_cannot_run(tree, options, says: str) -> None:
