@@ -298,10 +298,15 @@ class Pool(View):
             member.start()
         failed: Member | None = None
         try:
-            runs = [(member, member.run) for member in members]
             await trio.lowlevel.checkpoint()
-            for member, run in runs:
-                while member.alive and member.run == run and member.phase is Phase.STARTING:
+            for member in members:
+                # Its group may restart meanwhile, and it with it: that is not the end of its first run yet.
+                while (
+                    member.on_trial
+                    and member.wanted
+                    and member.ready_at is None
+                    and not branch.closing
+                ):
                     await member.changed()
                 if member.on_trial and member.state is State.FAILED:
                     failed = failed or member

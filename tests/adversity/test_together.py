@@ -270,3 +270,35 @@ async def test_one_that_asks_for_its_own_end_is_not_restarted_with_others(
         ("stopped", 2),
         ("stopped", 1),
     ]
+
+
+@pytest.mark.parametrize("verb", ["start_child", "start", "enable"])
+async def test_a_child_that_is_started_by_hand_may_be_restarted_with_its_group(
+    verb, autojump_clock
+):
+    """A sibling that fails before the child is ready is no fault of the child's: the call waits until it is ready after all."""
+    fuse, ready = Fuse(), []
+
+    async def slow(ctx):
+        await trio.sleep(2)
+        ctx.started()
+        ready.append(trio.current_time())
+        await trio.sleep_forever()
+
+    spec = Worker("slow", slow, ready="signal", enabled=verb != "enable")
+    children = [Worker("a", fuse.wait, restart=RestartPolicy(initial_backoff=1, jitter=0))]
+    if verb != "start_child":
+        children.append(spec)
+    async with running(Supervisor("t", children, strategy="one_for_all")) as pool:
+        if verb == "start":
+            await pool.stop("slow")
+        ready.clear()
+        async with trio.open_nursery() as nursery:
+            args = ["t", spec] if verb == "start_child" else ["slow"]
+            nursery.start_soon(getattr(pool, verb), *args)
+            await trio.sleep(1)
+            fuse.light("a")
+            await trio.sleep(0.5)
+            assert not ready
+        assert len(ready) == 1
+        assert pool.info("slow").phase == "ready"
