@@ -32,9 +32,10 @@ _UNFINISHED: Final = "id = ? AND finished_at IS NULL"
 
 def _number(key: str) -> int:
     try:
-        return int(key)
+        number = int(key)
     except ValueError:
         return 0
+    return number if abs(number) < 2**63 else 0
 
 
 def find(db: sqlite3.Connection, now: float, key: str) -> JobInfo:
