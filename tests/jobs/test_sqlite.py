@@ -10,8 +10,9 @@ from random import Random
 import pytest
 import trio
 
-from actors.jobs import Completed, NewJob, open_sqlite
+from actors.jobs import Completed, NewJob, SQLIdempotencyStore, open_sqlite
 from actors.jobs.errors import NotStorable, SchemaTooNew
+from actors.jobs.sqlite import admin
 from actors.jobs.sqlite.database import Database, connect
 from actors.jobs.sqlite.schema import VERSION
 from tests.jobs.kit import claim, put, states, take
@@ -287,3 +288,21 @@ async def test_a_forgotten_engine_does_not_keep_the_process(tmp_path):
         check=False,
     )
     assert done.returncode == 0
+
+
+async def test_pruned_in_batches(tmp_path, clock, monkeypatch):
+    """What is pruned is deleted in several transactions, so that nobody waits for all of it."""
+    monkeypatch.setattr(admin, "PRUNED_AT_ONCE", 3)
+    async with open_sqlite(tmp_path / "shop.db", clock=clock) as engine:
+        store = SQLIdempotencyStore(engine)
+        for key in await put(engine, *"abcdefgh"):
+            await engine.cancel(key)
+            await store.claim(key, "", "me", claim_for=1, run_again=True)
+            await store.finish(key, "me", "done", "1", keep_for=10)
+        clock.pass_(60)
+
+        for prune in (lambda: engine.prune(30), store.prune):
+            before = (await engine.statistics()).database.commits
+            assert await prune() == 8
+            assert (await engine.statistics()).database.commits == before + 3
+        assert await states(engine) == {}
