@@ -15,7 +15,7 @@ from actors.jobs.errors import NotStorable, SchemaTooNew
 from actors.jobs.sqlite import admin
 from actors.jobs.sqlite.database import Database, connect
 from actors.jobs.sqlite.schema import VERSION
-from tests.jobs.kit import claim, put, states, take
+from tests.jobs.kit import ask, claim, put, states, take
 
 SLOW = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
 
@@ -306,3 +306,26 @@ async def test_pruned_in_batches(tmp_path, clock, monkeypatch):
             assert await prune() == 8
             assert (await engine.statistics()).database.commits == before + 3
         assert await states(engine) == {}
+
+
+async def test_a_full_disk(tmp_path, clock):
+    """When the disk is full, all that waited for one commit hear just that, nothing of it is there, and it works again later."""
+    heard = []
+
+    async def write(engine, name):
+        with pytest.raises(sqlite3.OperationalError, match="full"):
+            await engine.enqueue(NewJob("a", {"name": name, "much": "x" * 30_000}))
+        heard.append(name)
+
+    async with open_sqlite(tmp_path / "shop.db", clock=clock) as engine:
+        await put(engine, "x")
+        await ask(engine, "PRAGMA max_page_count = 60")
+        async with trio.open_nursery() as nursery:
+            for n in range(40):
+                nursery.start_soon(write, engine, str(n))
+        assert len(heard) == 40
+        assert await states(engine) == {"ready": 1}
+
+        await ask(engine, "PRAGMA max_page_count = 6000")
+        await put(engine, "y")
+        assert await states(engine) == {"ready": 2}
