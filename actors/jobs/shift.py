@@ -363,7 +363,8 @@ class Shift:
                 continue  # settled, or claimed anew, in the meantime
             if lease in lost and not slot.job.completed:
                 # What has ended may be settled, and its answer on the way or lost: the engine says so when it is told again.
-                if slot.outcome is None:
+                # So does the job's own transaction.
+                if slot.outcome is None and not slot.job.deciding:
                     slot.lose()
             else:
                 slot.until = sent + self.spec.timeout
