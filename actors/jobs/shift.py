@@ -412,8 +412,11 @@ class Shift:
         while book.waiting:
             slot = book.waiting.popleft()
             book.end(slot, PutBack(Why.INTERRUPTED, "stopped before it began"))
-        while book.ended and not await self._exchange(0):
-            await self._wait_for_engine()
+        while (
+            book.ended
+        ):  # also what came again while it ran: that has its turn when the other has gone
+            if not await self._exchange(0):
+                await self._wait_for_engine()
 
     # -- the engine ------------------------------------------------------------------------------
 
