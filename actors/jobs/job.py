@@ -214,6 +214,8 @@ class Job:
     engine: Engine | None = attrs.field(default=None, repr=False)
     completed: bool = attrs.field(default=False, init=False)
     """True once a transaction of its own has completed it."""
+    deciding: bool = attrs.field(default=False, init=False, repr=False)
+    """True while a transaction of its own is under way: then it is this that hears first whether the lease was lost."""
 
     async def transaction(self, fn: Callable[..., Any], *args: object) -> Any:
         """Do the handler's writes and complete the job, both or neither: `await job.transaction(book, amount)`.
@@ -231,6 +233,10 @@ class Job:
             raise NotSupported("none", "transactions")
         if self.completed:
             raise LeaseLost(self.key)
-        result = await self.engine.transact(self.lease, fn, *args)
-        self.completed = True
+        self.deciding = True
+        try:
+            result = await self.engine.transact(self.lease, fn, *args)
+            self.completed = True
+        finally:
+            self.deciding = False
         return result

@@ -363,7 +363,8 @@ class Shift:
                 continue  # settled, or claimed anew, in the meantime
             if lease in lost and not slot.job.completed:
                 # What has ended may be settled, and its answer on the way or lost: the engine says so when it is told again.
-                if slot.outcome is None:
+                # So does the job's own transaction.
+                if slot.outcome is None and not slot.job.deciding:
                     slot.lose()
             else:
                 slot.until = sent + self.spec.timeout
@@ -411,8 +412,11 @@ class Shift:
         while book.waiting:
             slot = book.waiting.popleft()
             book.end(slot, PutBack(Why.INTERRUPTED, "stopped before it began"))
-        while book.ended and not await self._exchange(0):
-            await self._wait_for_engine()
+        while (
+            book.ended
+        ):  # also what came again while it ran: that has its turn when the other has gone
+            if not await self._exchange(0):
+                await self._wait_for_engine()
 
     # -- the engine ------------------------------------------------------------------------------
 

@@ -251,3 +251,46 @@ async def test_a_claim_is_never_lost_to_a_cancellation(autojump_clock, engine, m
     info = await engine.find(key)
     assert (info.state, info.attempt, info.deliveries, info.retries) == (State.READY, 0, 0, 3)
     assert handled == []
+
+
+async def test_a_renewal_between_a_commit_and_its_answer(autojump_clock):
+    """A renewal that finds a job completed by its own transaction, before that has its answer, takes nothing away."""
+    after = []
+
+    class Slow(MemoryEngine):
+        async def transact(self, lease, fn, *args):
+            found = await super().transact(lease, fn, *args)
+            await trio.sleep(1.5)
+            return found
+
+    engine = Slow("shop")
+
+    async def handler(job, ctx):
+        await job.transaction(lambda db: None)
+        await trio.sleep(0.1)
+        after.append(job.key)
+
+    async with at_work(worker(handler, engine, timeout=3)) as seen:
+        key = await one(engine)
+        await trio.sleep(10)
+
+    assert seen.outcomes(key) == ["completed"]
+    assert (seen.times("LeaseGone"), after) == ([], [key])
+
+
+async def test_a_newer_claim_is_given_back_as_well(autojump_clock):
+    """Without renewal, a job that came again while its old run would not end is given back when a stop is forced."""
+    engine = MemoryEngine("shop")
+
+    async def handler(job, ctx):
+        with trio.CancelScope(shield=True):
+            await trio.sleep(5)
+
+    spec = worker(handler, engine, timeout=3, renew=False, concurrency=2, grace=0.1)
+    async with at_work(spec, shutdown=1) as seen:
+        key = await one(engine)
+        await trio.sleep(3.5)
+
+    assert seen.outcomes(key) == ["superseded", "interrupted"]
+    info = await engine.find(key)
+    assert (info.state, info.attempt, info.deliveries) == ("ready", 1, 1)

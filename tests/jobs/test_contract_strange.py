@@ -12,7 +12,9 @@ from actors.jobs import (
     Errored,
     Failed,
     Incident,
+    Lease,
     NewJob,
+    NoSuchJob,
     NotStorable,
     Poisoned,
     PutBack,
@@ -24,6 +26,7 @@ from actors.options import OptionError
 from tests.jobs.kit import DONE, ask, claim, put, states, take
 
 NUL = "before\0after"
+ODD = r'{"name":"odd","half":"\ud800"}'
 
 
 @pytest.mark.parametrize(
@@ -211,6 +214,36 @@ async def test_somebody_else_has_spoilt_it(engine):
     assert [job.key for look in looks for job in look.jobs] == [good]
     assert [(one.key, one.variables) for look in looks for one in look.poisoned] == [(bad, "[1]")]
     assert [poison.key for poison in await engine.poison()] == [bad]
+
+
+async def test_half_a_character_that_somebody_else_stored(engine):
+    """Variables with half a character in an escape, which we never store, keep nobody from being handed out."""
+    odd, _ = await put(engine, "odd", "good")
+    await ask(engine, "UPDATE {s}jobs SET variables = ? WHERE id = ?", ODD, int(odd))
+
+    found = await engine.activate(claim(fetch=("name",)))
+
+    assert [job.variables for job in found] == [{"name": "odd"}, {"name": "good"}]
+
+
+async def test_names_that_json_writes_otherwise(engine):
+    """A variable is fetched by its name, whatever that is made of."""
+    names = ("a\\b", "a\nb", "a\tb", "a.b", "a[0]", "$", "a b", "'", "é", "😀", "\u2028", "\\u0000")
+    await engine.enqueue(NewJob("a", {name: n for n, name in enumerate(names)}))
+
+    (job,) = await engine.activate(claim(fetch=names))
+
+    assert job.variables == {name: n for n, name in enumerate(names)}
+
+
+@pytest.mark.parametrize("key", ["", "x", str(2**63), str(-(2**70)), "9" * 400])
+async def test_keys_that_are_none(engine, key):
+    """What cannot be the key of a job is a job that is not there, and its lease is lost."""
+    with pytest.raises(NoSuchJob):
+        await engine.find(key)
+    assert not await engine.cancel(key)
+    assert not await engine.settle(Lease(key, key), DONE)
+    assert await engine.extend([Lease(key, "1")], 60) == {Lease(key, "1")}
 
 
 async def test_an_empty_exchange(engine):

@@ -12,7 +12,7 @@ from actors.jobs import open_postgres
 from actors.jobs.errors import EngineUnreachable, NotSupported, SchemaTooNew
 from actors.jobs.postgres import opening, schema
 from actors.options import OptionError
-from tests.jobs.kit import put, states
+from tests.jobs.kit import put, states, take
 
 
 @pytest.fixture
@@ -170,9 +170,16 @@ async def test_behind_a_pooler(where):
 
 
 async def test_a_name_for_keys(where):
-    """The engine is called as it is told, or after its database."""
+    """The engine is called as it is told, or after its database and a schema that is not the usual one."""
     async with open_postgres(where, name="shop") as engine:
         assert engine.name == "shop"
     async with open_postgres(where) as engine:
         assert engine.name == where.rpartition("=")[2]
+        await put(engine, "x")
+        usual = (await take(engine))["x"]
+    async with open_postgres(where, schema="other") as engine:
+        await put(engine, "x")
+        other = (await take(engine))["x"]
+        assert other.key == usual.key
+        assert other.idempotency_key != usual.idempotency_key
         assert engine.name in repr(engine)

@@ -10,11 +10,20 @@ from random import Random
 import pytest
 import trio
 
-from actors.jobs import Completed, Incident, MemoryEngine, NewJob, State, open_sqlite
+from actors.jobs import (
+    Completed,
+    Incident,
+    MemoryEngine,
+    NewJob,
+    SQLIdempotencyStore,
+    State,
+    open_sqlite,
+)
 from actors.jobs.errors import NotStorable, SchemaTooNew
+from actors.jobs.sqlite import admin
 from actors.jobs.sqlite.database import Database, connect
 from actors.jobs.sqlite.schema import VERSION
-from tests.jobs.kit import claim, put, states, take
+from tests.jobs.kit import ask, claim, put, states, take
 
 SLOW = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
 
@@ -338,3 +347,47 @@ async def test_a_forgotten_engine_does_not_keep_the_process(tmp_path):
         check=False,
     )
     assert done.returncode == 0
+
+
+async def test_pruned_in_batches(tmp_path, clock, monkeypatch):
+    """What is pruned is deleted in several transactions, so that nobody waits for all of it."""
+    monkeypatch.setattr(admin, "PRUNED_AT_ONCE", 3)
+    async with open_sqlite(tmp_path / "shop.db", clock=clock) as engine:
+        store = SQLIdempotencyStore(engine)
+        for key in await put(engine, *"abcdefgh"):
+            await engine.cancel(key)
+            await store.claim(key, "", "me", claim_for=1, run_again=True)
+            await store.finish(key, "me", "done", "1", keep_for=10)
+        clock.pass_(60)
+
+        for prune in (lambda: engine.prune(30), store.prune):
+            before = (await engine.statistics()).database.commits
+            assert await prune() == 8
+            assert (await engine.statistics()).database.commits == before + 3
+        assert await states(engine) == {}
+
+
+async def test_a_full_disk(tmp_path, clock):
+    """When the disk is full, those whose commit found no room hear just that, nothing of it is there, and it works again later."""
+    stored, problems = [], []
+
+    async def write(engine, name):
+        try:
+            await engine.enqueue(NewJob("a", {"name": name, "much": "x" * 30_000}))
+        except sqlite3.OperationalError as error:
+            problems.append(str(error))
+        else:
+            stored.append(name)
+
+    async with open_sqlite(tmp_path / "shop.db", clock=clock) as engine:
+        await put(engine, "x")
+        await ask(engine, "PRAGMA max_page_count = 60")
+        async with trio.open_nursery() as nursery:
+            for n in range(40):
+                nursery.start_soon(write, engine, str(n))
+        assert set(problems) == {"database or disk is full"}
+        assert await states(engine) == {"ready": 1 + len(stored)}
+
+        await ask(engine, "PRAGMA max_page_count = 6000")
+        await put(engine, "y")
+        assert await states(engine) == {"ready": 2 + len(stored)}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_postgres"]
 
+_SCHEMA: Final = "treewarden"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
@@ -34,7 +35,7 @@ async def open_postgres(
     conninfo: str = "",
     *,
     name: str | None = None,
-    schema: str = "treewarden",
+    schema: str = _SCHEMA,
     driver: Literal["threads", "native"] = "threads",
     connections: int = 2,
     migrate: bool = True,
@@ -47,7 +48,8 @@ async def open_postgres(
 
     Args:
         conninfo: of libpq, as URL or `key=value`; what it leaves out comes from the environment (`PGHOST`, `PGPASSWORD`, ...).
-        name: in idempotency keys; the name of the database if not given. Keep it when the database moves.
+        name: in idempotency keys; the name of the database if not given, and that of the schema if it is not the usual one.
+            Keep it when the database moves.
         schema: where the tables are; several engines of one database keep apart by it.
         driver: `threads` has blocking connections on threads of their own; `native` lets Trio wait for them, which takes less
             of the processor, and is bound to the versions of psycopg that it was tried with.
@@ -83,7 +85,8 @@ async def open_postgres(
     def link(make: Callable[[], psycopg.Connection[Any]]) -> Link:
         return Link(make, str(address), prepared=not pooler)
 
-    title = name or address.database
+    # Two engines in one database give the same keys to their jobs, which are not the same work to anybody else.
+    title = name or (address.database if schema == _SCHEMA else f"{address.database}.{schema}")
     workers: Runner
     if driver == "native":
         from actors.jobs.postgres.native import NativePool

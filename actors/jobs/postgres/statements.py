@@ -54,13 +54,16 @@ _TAKE: Final = """
         claims = j.claims + 1, attempt = j.attempt + 1, deliveries = j.deliveries + 1
     FROM gate"""
 
-_TAKEN: Final = """
+_ODD: Final = " + ".join(
+    rf"position('{escape}' IN j.variables::text)" for escape in (r"\u0000", r"\ud", r"\uD")
+)
+_TAKEN: Final = f"""
     RETURNING j.id, j.priority, j.due_at, j.claims, j.retries, j.attempt, j.deliveries, j.snoozes, j.idempotency_key,
-        CASE WHEN %(fetch)s::text[] IS NULL OR position('\\u0000' IN j.variables::text) > 0 THEN j.variables::text END AS whole,
-        CASE WHEN %(fetch)s::text[] IS NOT NULL AND position('\\u0000' IN j.variables::text) = 0 THEN ARRAY(
+        CASE WHEN %(fetch)s::text[] IS NULL OR {_ODD} > 0 THEN j.variables::text END AS whole,
+        CASE WHEN %(fetch)s::text[] IS NOT NULL AND {_ODD} = 0 THEN ARRAY(
             SELECT (j.variables -> x.name)::text FROM unnest(%(fetch)s::text[]) WITH ORDINALITY AS x (name, n) ORDER BY n
         ) END AS parts"""
-# What has an escaped NUL in it PostgreSQL keeps, but cannot take apart: then it is done here.
+# What has an escaped NUL in it, or half a character, PostgreSQL keeps, but cannot take apart: then it is done here.
 
 _ROWS: Final = """
     taken.id, taken.claims, taken.retries, taken.attempt, taken.deliveries, taken.priority, taken.snoozes,

@@ -14,6 +14,7 @@ from actors.jobs.outcomes import State
 from actors.jobs.poison import PoisonJob
 
 __all__ = [
+    "PRUNED_AT_ONCE",
     "cancel",
     "drop",
     "find",
@@ -28,14 +29,17 @@ __all__ = [
     "statistics",
 ]
 
+PRUNED_AT_ONCE: Final = 5000
+"""Rows that one transaction deletes at most: everything else, also in other processes, waits for it."""
 _UNFINISHED: Final = "id = ? AND finished_at IS NULL"
 
 
 def _number(key: str) -> int:
     try:
-        return int(key)
+        number = int(key)
     except ValueError:
         return 0
+    return number if abs(number) < 2**63 else 0
 
 
 def find(db: sqlite3.Connection, now: float, key: str) -> JobInfo:
@@ -196,9 +200,11 @@ def limit(db: sqlite3.Connection, job_type: str, most: int | None) -> None:
 
 
 def prune(db: sqlite3.Connection, now: float, older_than: float) -> int:
-    """Delete what was finished longer ago than that."""
+    """Delete some of what was finished longer ago than that; how many."""
     return db.execute(
-        "DELETE FROM jobs WHERE finished_at IS NOT NULL AND finished_at < ?", (now - older_than,)
+        "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE finished_at IS NOT NULL"
+        " AND finished_at < ? LIMIT ?)",
+        (now - older_than, PRUNED_AT_ONCE),
     ).rowcount
 
 

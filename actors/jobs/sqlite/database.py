@@ -282,6 +282,8 @@ def _in_savepoint(
     db.execute("SAVEPOINT one")
     result: outcome.Outcome[Any] = outcome.capture(fn, db)
     if isinstance(result, outcome.Error):
+        if not db.in_transaction:
+            raise result.error  # SQLite has undone all of the transaction, as it does when the disk is full
         db.execute("ROLLBACK TO one")
     db.execute("RELEASE one")
     return result

@@ -149,7 +149,12 @@ class SQLEngine(DatabaseEngine):
         self.wake(job_type)
 
     async def prune(self, older_than: float) -> int:
-        return await self.at_now(admin.prune, older_than)
+        total = 0
+        while True:
+            gone = await self.at_now(admin.prune, older_than)
+            total += gone
+            if gone < admin.PRUNED_AT_ONCE:
+                return total
 
     async def statistics(self) -> EngineStatistics:
         return await self._runner.read(lambda db: admin.statistics(db, self.name))

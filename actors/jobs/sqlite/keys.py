@@ -16,6 +16,7 @@ from actors.jobs.idempotency import (
     decide,
 )
 from actors.jobs.job import Job
+from actors.jobs.sqlite import admin
 from actors.jobs.sqlite.engines import SQLEngine
 
 __all__ = ["SQLIdempotencyStore"]
@@ -101,12 +102,18 @@ class SQLIdempotencyStore(IdempotencyStore):
     async def prune(self) -> int:
         def step(db: sqlite3.Connection, now: float) -> int:
             return db.execute(
-                "DELETE FROM idempotency WHERE expires_at <= ? AND NOT EXISTS"
-                " (SELECT 1 FROM jobs WHERE id = idempotency.job_id AND finished_at IS NULL)",
-                (now,),
+                "DELETE FROM idempotency WHERE key IN (SELECT key FROM idempotency AS r"
+                " WHERE expires_at <= ? AND NOT EXISTS"
+                " (SELECT 1 FROM jobs WHERE id = r.job_id AND finished_at IS NULL) LIMIT ?)",
+                (now, admin.PRUNED_AT_ONCE),
             ).rowcount
 
-        return await self._engine.at_now(step)
+        total = 0
+        while True:
+            gone = await self._engine.at_now(step)
+            total += gone
+            if gone < admin.PRUNED_AT_ONCE:
+                return total
 
     async def _changed(self, statement: str, **values: object) -> bool:
         def step(db: sqlite3.Connection, now: float) -> bool:

@@ -6,6 +6,7 @@ inside a transaction that has the write lock. So the engine in memory and the on
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
@@ -115,9 +116,10 @@ _HELD: Final = "id = ? AND claims = ? AND state = 'active'"
 def _held(lease: Lease) -> tuple[int, int]:
     """What identifies a claim; nothing has the id 0."""
     try:
-        return int(lease.key), int(lease.token)
+        key, token = int(lease.key), int(lease.token)
     except ValueError:
         return 0, 0
+    return (key, token) if max(abs(key), abs(token)) < 2**63 else (0, 0)
 
 
 def _settle_all(
@@ -264,7 +266,8 @@ def _candidates(
         columns += ", json_valid(variables) AS valid"
         for n, field in enumerate(claim.fetch):
             columns += f", CASE WHEN json_valid(variables) THEN variables -> ? END AS v{n}"
-            values.append(f'$."{field}"')
+            # A name stands in JSON with its escapes, and is looked up as it stands there.
+            values.append(f"$.{json.dumps(field, ensure_ascii=False)}")
     ready = db.execute(
         f"SELECT {columns} FROM jobs WHERE type = ? AND state = 'ready' {_ORDER}",
         (*values, claim.type, most),
