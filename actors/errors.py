@@ -45,6 +45,14 @@ __all__ = [
 class ActorError(Exception):
     """Base of the errors below; never raised itself."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # A copy, also in another process, is made of text and fields: the constructors want more than the text.
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[ActorError], args: tuple[object, ...]) -> ActorError:
+    return kind.__new__(kind, *args)
+
 
 class SendError(ActorError):
     """A message was not delivered; it is handed back as `message`."""

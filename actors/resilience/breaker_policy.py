@@ -125,6 +125,14 @@ class BreakerMemory:
     """Recoveries that failed in a row, which make it stay open for longer."""
     why: str = ""
 
+    def __attrs_post_init__(self) -> None:
+        needed = {"isolated": "open", "disabled": "closed"}.get(self.held or "", self.state)
+        if self.state != needed:
+            raise OptionError(
+                f"state must be {needed}, as of every breaker that is {self.held}, not {self.state!r}",
+                option="state",
+            )
+
 
 @checked()
 @attrs.frozen(kw_only=True)

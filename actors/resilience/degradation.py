@@ -63,7 +63,7 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
 
     Synopsis::
 
-        @degrade("recommendations", default=[])
+        @degrade("recommendations", default=list)
         async def recommend(user): ...
 
 
@@ -72,7 +72,8 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
 
     Args:
         feature: its name, in events and in the metric `wf_worker_degraded_total{worker,feature}`.
-        default: what stands in for the result; a function without parameters is called for it.
+        default: what stands in for the result; a function without parameters is called for it each time, so give `list`
+            and not `[]`, which all callers would share.
         stale_for: serve the last good result of the same function and arguments (they must be hashable), if it is at most
             this many seconds old, before `default`. None so young, and no default, is the real error.
         on: errors that degrade: classes, or a function of the error; others pass, and `PoisonMessage` always does.

@@ -7,6 +7,7 @@ supervisor carry the same verdicts out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -182,14 +183,18 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def _hint(leaf: BaseException) -> float | None:
-    try:
-        value: Any = getattr(leaf, "retry_after", None)
-        if value is None:
-            headers: Any = cast("Any", leaf).response.headers
-            value = headers.get("retry-after") or headers.get("Retry-After")
-        seconds = float(value)
-    except (
-        Exception
-    ):  # attributes of other people's errors: none, of any type, or properties that raise
-        return None
-    return seconds if 0 <= seconds < inf else None
+    for read in (_attribute, _header):
+        with suppress(Exception):  # other people's errors: no such thing, of any type, or it raises
+            seconds = float(read(leaf))
+            if 0 <= seconds < inf:
+                return seconds
+    return None
+
+
+def _attribute(leaf: Any) -> Any:
+    return leaf.retry_after
+
+
+def _header(leaf: Any) -> Any:
+    headers = leaf.response.headers
+    return headers.get("retry-after") or headers.get("Retry-After")

@@ -78,6 +78,9 @@ async def test_b22_a_clock_that_was_set_back_lengthens_nothing(autojump_clock):
     [
         ({"state": "ajar"}, "state must be one of closed, half_open, open, not 'ajar'"),
         ({"state": "open", "held": "by me"}, "held must be isolated, disabled or None"),
+        ({"state": "open", "held": "disabled"}, "state must be closed.* disabled, not 'open'"),
+        ({"state": "closed", "held": "isolated"}, "state must be open.* isolated, not 'closed'"),
+        ({"state": "half_open", "held": "isolated"}, "state must be open.* isolated"),
         ({"state": "open", "left": -1}, "left"),
         ({"state": "open", "left": float("inf")}, "left"),
         ({"state": "open", "since": 5}, "since"),

@@ -167,6 +167,15 @@ def test_headers_may_be_of_any_kind():
     assert retry_after(error) is None
 
 
+@pytest.mark.parametrize("attribute", ["soon", -5, float("nan"), lambda: 3])
+def test_an_attribute_that_says_nothing_hides_no_header(attribute):
+    """If the error's own `retry_after` cannot be read, the header of its response still can."""
+    error = Down(retry_after=attribute)
+    error.response = type("Response", (), {"headers": {"Retry-After": "7"}})()  # type: ignore[attr-defined]
+
+    assert retry_after(error) == 7
+
+
 @given(
     attempt=st.integers(1, 100),
     elapsed=st.floats(0, 100),
