@@ -48,7 +48,9 @@ def _exceptions(_: object, field: attrs.Attribute[Any], value: tuple[type, ...])
 
 
 def _kinds(value: type[Exception] | Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
-    return (value,) if isinstance(value, type) or not isinstance(value, Iterable) else tuple(value)
+    if isinstance(value, (type, str)) or not isinstance(value, Iterable):
+        return (value,)
+    return tuple(value)
 
 
 @checked(SpecError)

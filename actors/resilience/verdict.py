@@ -138,8 +138,8 @@ def _worth_it(leaf: Exception, rules: RetryPolicy) -> bool:
 
 def as_errors(value: Errors | type[Exception] | Iterable[type[Exception]]) -> Errors:
     """A converter for options that name errors: one class, several, or a function of the error."""
-    if isinstance(value, type) or not (callable(value) or isinstance(value, Iterable)):
-        return (value,)
+    if isinstance(value, (type, str)) or not (callable(value) or isinstance(value, Iterable)):
+        return (cast("type[Exception]", value),)
     return value if callable(value) else tuple(value)
 
 

@@ -282,7 +282,9 @@ def test_a_policy_is_a_policy(value: object) -> None:
 )
 def test_what_restarts_cure_are_exception_classes(on: object) -> None:
     """Only classes of ordinary exceptions can be listed."""
-    refused(lambda: RestartPolicy(on=(on,)), "on lists exception classes", option="on")  # type: ignore[arg-type]
+    for given in ((on,), on):
+        wanted = f"on lists exception classes (of Exception), not {on!r}"
+        refused(lambda given=given: RestartPolicy(on=given), wanted, option="on")
 
 
 @pytest.mark.parametrize(
