@@ -216,8 +216,8 @@ def witness(box: Mailbox) -> Postbook:
     if isinstance(box, _Witness):
         return _book(box)
     book, place = Postbook(box.path), _PLACES["queue"]
-    book.line.update(box.waiters or {})
     place.__set__(box, _Queue(book, box.queue))
+    book.line.update(box.waiters or {})
     box.__class__ = _Witness
     return book
 

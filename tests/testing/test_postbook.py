@@ -116,16 +116,17 @@ def test_a_sender_that_gives_up_waiting_holds_up_nobody() -> None:
         assert box.handled == 5
 
 
-def test_who_waits_before_the_first_run_is_in_line_too() -> None:
+@pytest.mark.parametrize("capacity", [0, 1, 2])
+def test_who_waits_before_the_first_run_is_in_line_too(capacity) -> None:
     """A mailbox without room takes messages for a child that has not been started yet."""
     with Sim(invariants=[every_message_accounted]) as sim:
-        late = Worker("w", Slow, mailbox=MailboxSpec(capacity=0))
+        late = Worker("w", Slow, mailbox=MailboxSpec(capacity=capacity))
         first = Worker("first", Slow, ready="signal")
         pool = sim.supervise(faulty(Supervisor("t", [first, late])), wait_ready=False)
         for message in ORDER:
             sim.start(pool.ref("w").tell, message)
         sim.settle()
-        assert pool.ref("w").mailbox.statistics().waiting == 3
+        assert pool.ref("w").mailbox.statistics().waiting == 3 - capacity
         sim.grips["t/first/0"].ctx.started()
         sim.advance(5)
         sim.judge()
