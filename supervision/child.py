@@ -122,9 +122,8 @@ class Replica(Member):
             self, box, path=self.path, name=self.name, replica=self.number, run=self.run
         )
         if spec.watchdog is not None:
-            self.ctx.beat_at = (
-                self.since
-            )  # says that somebody looks; before it is ready nobody does
+            # Says that somebody looks for signs of life; before it is ready nobody does.
+            self.ctx.beat_at = self.since
         if not self._ending_now or self.scope is None or self.scope.cancel_called:
             self.scope = trio.CancelScope()
         if spec.start_timeout is not None:
