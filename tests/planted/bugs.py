@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,6 +35,16 @@ BUGS: dict[str, Plant] = {}
 def bug(plant: Plant) -> Plant:
     BUGS[plant.__name__] = plant
     return plant
+
+
+def rewritten(right: Callable[..., Any], old: str, new: str) -> Callable[..., Any]:
+    """A function of ours with other words in one place, which has to be there."""
+    text = textwrap.dedent(inspect.getsource(right))
+    assert text.count(old) == 1, f"{right.__qualname__} has changed: plant its bug anew"
+    made: dict[str, Any] = {}
+    future = "from __future__ import annotations\n"
+    exec(future + text.replace(old, new), right.__globals__, made)
+    return made[right.__name__]
 
 
 @contextmanager
@@ -261,20 +273,8 @@ def deadline_ignored(patch: pytest.MonkeyPatch) -> None:
 @bug
 def place_lost_at_handover(patch: pytest.MonkeyPatch) -> None:
     """A waiter that is cancelled in the instant in which it is handed a place keeps it."""
-    import trio
-
-    right = Bulkhead.enter_waiting
-
-    async def wrong(self: Bulkhead, until: float = float("inf")) -> Any:
-        before = self._pass_on
-        try:
-            self._pass_on = lambda: None  # type: ignore[method-assign]
-            return await right(self, until)
-        finally:
-            self._pass_on = before  # type: ignore[method-assign]
-
-    del trio
-    patch.setattr(Bulkhead, "enter_waiting", wrong)
+    wrong = rewritten(Bulkhead._wait, "    self._give_back(places)\n        raise", "    raise")
+    patch.setattr(Bulkhead, "_wait", wrong)
 
 
 @bug
