@@ -12,6 +12,7 @@ import trio
 import trio.testing
 import trio_websocket
 
+from actors.jobs import FailWithRetry, IncidentError, PoisonMessage
 from supervision import Supervisor, Worker, supervisor
 from supervision.observer import Observer
 from supervision.observer.messages import Peer, Request
@@ -28,6 +29,22 @@ async def forever(ctx):
     """Handle whatever comes."""
     async for _ in ctx.mailbox:
         pass
+
+
+async def charge(job, ctx):
+    """Handle a job as it says."""
+    match job.variables.get("how"):
+        case "incident":
+            raise IncidentError("have a look")
+        case "fails":
+            raise ValueError("no luck")
+        case "poison":
+            raise PoisonMessage("it can never work")
+        case "later":
+            raise FailWithRetry("not yet", retry_in=1000)
+        case "hangs":
+            await trio.sleep_forever()
+    return {"card": "4111"}
 
 
 def shop(*more) -> Supervisor:

@@ -5,25 +5,13 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.jobs import Engine, IncidentError, JobWorker, MemoryEngine, NewJob, PoisonMessage
+from actors.jobs import Engine, JobWorker, MemoryEngine, NewJob
 from supervision import Supervisor, Worker
 from supervision.observer import Observer
-from tests.observer.kit import PUBLIC, do, get, seen
+from tests.observer.kit import PUBLIC, charge, do, get, seen
 
 OPTIONS = Observer("unix:/x", actions=True)
 LIST = "/api/jobs?state=incident"
-
-
-async def charge(job, ctx):
-    """Does what the job says."""
-    match job.variables.get("how"):
-        case "incident":
-            raise IncidentError("have a look")
-        case "fails":
-            raise ValueError("no luck")
-        case "poison":
-            raise PoisonMessage("it can never work")
-    return {"card": "4111"}
 
 
 def till(*engines):

@@ -5,26 +5,12 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.jobs import FailWithRetry, IncidentError, JobWorker, MemoryEngine, NewJob
+from actors.jobs import JobWorker, MemoryEngine, NewJob
 from supervision import Supervisor, Worker
 from supervision.observer import Observer
-from tests.observer.kit import do, get, seen
+from tests.observer.kit import charge, do, get, seen
 
 OPTIONS = Observer("unix:/x", actions=True)
-
-
-async def charge(job, ctx):
-    """Does what the job says."""
-    match job.variables.get("how"):
-        case "incident":
-            raise IncidentError("have a look")
-        case "fails":
-            raise ValueError("no luck")
-        case "later":
-            raise FailWithRetry("not yet", retry_in=1000)
-        case "hangs":
-            await trio.sleep_forever()
-    return {"card": "4111"}
 
 
 def till(*engines):
