@@ -61,15 +61,20 @@ def on_postgres(where: str, kind: str, **more):
 
 
 @asynccontextmanager
-async def database() -> AsyncGenerator[str, None]:
-    """A database on PostgreSQL with our tables and nothing in them; how to connect to it."""
+async def database(*, untouched: bool = False) -> AsyncGenerator[str, None]:
+    """A database on PostgreSQL with our tables and nothing in them; how to connect to it.
+
+    Args:
+        untouched: nobody had it before and nobody has it afterwards. An emptied table still has the statistics
+            and the settings of what it was, and the planner believes them.
+    """
     server = shared_server()
-    name = _idle.pop() if _idle else await _made()
+    name = _idle.pop() if _idle and not untouched else await _made()
     try:
         yield server.conninfo(name)
     finally:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(_give_back, name)
+            await trio.to_thread.run_sync(server.drop if untouched else _give_back, name)
 
 
 _idle: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
@@ -22,16 +23,25 @@ KILL = (
 )
 
 
+def opener(where, driver):
+    """Opens engines on a database; knows where it is."""
+    make = functools.partial(on_postgres, where, driver)
+    make.where = where
+    return make
+
+
 @pytest.fixture
 async def open_one(driver):
     """Opens engines on one database."""
     async with database() as where:
+        yield opener(where, driver)
 
-        def make(**more):
-            return on_postgres(where, driver, **more)
 
-        make.where = where
-        yield make
+@pytest.fixture
+async def open_untouched(driver):
+    """Opens engines on a database whose planner knows nothing yet."""
+    async with database(untouched=True) as where:
+        yield opener(where, driver)
 
 
 def kill_all(where):
@@ -276,9 +286,9 @@ async def test_pruned_in_batches(open_one, monkeypatch):
         assert await states(engine) == {"ready": 1}
 
 
-async def test_hot_statements_go_by_index(open_one):
+async def test_hot_statements_go_by_index(open_untouched):
     """What workers ask for reads no table from end to end, also when the planner knows nothing of it."""
-    async with open_one(connections=1) as engine:
+    async with open_untouched(connections=1) as engine:
         await put(engine, *map(str, range(50)))
         for _ in range(3):
             jobs = await engine.activate(claim(5, by="w"))
@@ -287,7 +297,7 @@ async def test_hot_statements_go_by_index(open_one):
         rows = await ask(engine, "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'jobs'")
         assert rows  # the statistics of the connections that ran them come when those end
 
-    with psycopg.connect(open_one.where) as db:
+    with psycopg.connect(open_untouched.where) as db:
         (scans,) = db.execute(
             "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'jobs' AND schemaname = 'treewarden'"
         ).fetchone()
@@ -297,7 +307,7 @@ async def test_hot_statements_go_by_index(open_one):
 FEW = (State.READY, State.SCHEDULED, State.ACTIVE, State.INCIDENT)
 
 
-async def test_lists_go_by_index(open_one):
+async def test_lists_go_by_index(open_untouched):
     """To list what is not finished reads no table from end to end, whether or not the planner knows anything."""
     plans = admin.Admin("shop", "treewarden", {}, None)
     steps = [next(plans.jobs(state, of, 100)) for state in FEW for of in (None, "a")]
@@ -309,7 +319,7 @@ async def test_lists_go_by_index(open_one):
             explained.append("".join(row[0] for row in rows))
         return explained
 
-    async with open_one() as engine:
+    async with open_untouched() as engine:
         # Else the server may look at the table in between, and believe that most jobs are ready.
         await ask(engine, "ALTER TABLE {s}jobs SET (autovacuum_enabled = false)")
         await put(engine, *map(str, range(3000)))
