@@ -115,14 +115,13 @@ class JobsMachine(TreeMachine):
 
     # -- rules -----------------------------------------------------------------------------------
 
-    @rule(
-        count=st.integers(1, 3),
-        end=st.sampled_from(_ENDS),
-        seconds=st.sampled_from(_WAITS),
-    )
-    def put(self, count: int, end: str, seconds: float) -> None:
+    @rule(data=st.data(), count=st.sampled_from([0, 1, 1, 2, 2, 3, 3]))
+    def put(self, data: DataObject, count: int) -> None:
         """Jobs come."""
-        self.enqueue(count, end, seconds)
+        if count:
+            self.enqueue(
+                count, data.draw(st.sampled_from(_ENDS)), data.draw(st.sampled_from(_WAITS))
+            )
 
     def enqueue(self, count: int, end: str, seconds: float) -> None:
         """Give the engine jobs that end like that, after so long."""
