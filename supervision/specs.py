@@ -140,7 +140,8 @@ class Worker(Record):
 
     Args:
         name: unique among its siblings; in paths, logs, metrics and configuration.
-        run: an async function `run(ctx)`, an `Actor` class, or a factory that returns either of those.
+        run: an async function `run(ctx)`, an `Actor` class, or a factory that returns either of those. A method `check_declared()` of
+            it, if there is one, is called here: what it raises as an `OptionError` is raised as a `SpecError` of this worker.
 
     Raises:
         SpecError: an option is wrong, or has no effect; it says which, its value and what would do.

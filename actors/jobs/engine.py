@@ -38,6 +38,7 @@ __all__ = [
     "JobInfo",
     "Settlement",
     "most_ahead",
+    "as_it_is",
 ]
 
 
@@ -106,6 +107,14 @@ def most_ahead(every: float) -> int:
     return 1 + ceil(60 / every)
 
 
+def as_it_is(stored: str, due_in: float) -> tuple[State, float]:
+    """The state of a stored job by now, and the seconds until it may run."""
+    state = State(stored)
+    if state is State.SCHEDULED and due_in <= 0:
+        state = State.READY
+    return state, due_in if state in (State.READY, State.SCHEDULED) else 0.0
+
+
 @record
 class JobInfo(Record):
     """One stored job, as an operator sees it."""
@@ -119,7 +128,7 @@ class JobInfo(Record):
     snoozes: int
     priority: int
     due_in: float
-    """Seconds until it may run; negative if it could have for so long."""
+    """Seconds until it may run; negative if it could have for so long; 0 for one that runs, waits for a person, or has ended."""
     worker: str
     variables: str
     """As JSON text."""

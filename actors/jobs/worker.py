@@ -202,15 +202,18 @@ class JobWorker:
         """The same with this engine."""
         return attrs.evolve(self, engine=engine)
 
-    async def __call__(self, ctx: Context) -> None:
-        """One run: take jobs until a stop is asked for, then give back what has not begun and see the rest through."""
+    def check_declared(self) -> Engine:
+        """Its engine; raises `OptionError` if it has none. `Worker` asks when it is declared."""
         if self.engine is None:
             raise OptionError(
-                "it has no engine: pass engine=, or use 'worker.on(engine)' in the tree",
-                where=f"job worker {self.type!r}",
+                f"job worker {self.type!r} has no engine: pass engine=, or write worker.on(engine)",
                 option="engine",
             )
-        shift = Shift(self, self.engine, ctx)
+        return self.engine
+
+    async def __call__(self, ctx: Context) -> None:
+        """One run: take jobs until a stop is asked for, then give back what has not begun and see the rest through."""
+        shift = Shift(self, self.check_declared(), ctx)
         self._shifts.add(shift)
         try:
             await shift.work()

@@ -130,7 +130,7 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
         try:
             result = await fn(*args, **kwargs)
         except Exception as error:
-            if not self._hides(error):
+            if _never_made(error) or not self._hides(error):
                 raise
             return self._instead(error, _key(fn, args, kwargs))
         if self._fails is not None and self._fails(result):
@@ -214,6 +214,12 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
 
     def __repr__(self) -> str:
         return f"<degrade {self.feature}>"
+
+
+def _never_made(error: Exception) -> bool:
+    """True for what Python says of wrong arguments and of results that cannot be awaited: a mistake, and no failure."""
+    trace = error.__traceback__
+    return isinstance(error, TypeError) and trace is not None and trace.tb_next is None
 
 
 def _key(fn: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:

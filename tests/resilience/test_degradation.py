@@ -44,6 +44,20 @@ async def test_what_is_never_hidden(autojump_clock, error):
         raise error
 
 
+@pytest.mark.parametrize("how", ["not async", "wrong arguments"])
+async def test_a_call_that_cannot_be_made_is_a_mistake(autojump_clock, how):
+    """A function that is not async, or is called with other arguments than it takes, is told of and never degrades."""
+
+    async def one(x):
+        raise AssertionError
+
+    feature = degrade("x", default=7)
+    call = feature(len) if how == "not async" else feature(one)
+    with pytest.raises(TypeError, match=r"await|argument"):
+        await call([]) if how == "not async" else await call()
+    assert not feature.state.degraded
+
+
 async def test_a_cancellation_is_never_hidden(autojump_clock):
     """A cancelled step is cancelled, and the feature is not degraded."""
     feature = degrade("x")

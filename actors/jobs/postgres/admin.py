@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from actors.jobs.engine import EngineStatistics, JobInfo
+from actors.jobs.engine import EngineStatistics, JobInfo, as_it_is
 from actors.jobs.errors import NoRetriesLeft, NoSuchJob
 from actors.jobs.outcomes import State
 from actors.jobs.poison import PoisonJob
@@ -218,12 +218,13 @@ def _impossible(job_type: str | None) -> bool:
 
 
 def _info(row: tuple[Any, ...]) -> JobInfo:
-    number, kind, stored, retries, attempt, deliveries, snoozes, priority, due_in, *rest = row
+    number, kind, stored, retries, attempt, deliveries, snoozes, priority, due, *rest = row
     worker, variables, result, error, error_code, age, incident_for = rest
+    state, due_in = as_it_is(stored, due)
     return JobInfo(
         key=str(number),
         type=kind,
-        state=State.READY if stored == State.SCHEDULED and due_in <= 0 else State(stored),
+        state=state,
         retries=retries,
         attempt=attempt,
         deliveries=deliveries,

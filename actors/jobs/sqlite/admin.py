@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from actors.jobs.engine import EngineStatistics, JobInfo
+from actors.jobs.engine import EngineStatistics, JobInfo, as_it_is
 from actors.jobs.errors import NoRetriesLeft, NoSuchJob
 from actors.jobs.outcomes import State
 from actors.jobs.poison import PoisonJob
@@ -52,17 +52,17 @@ def find(db: sqlite3.Connection, now: float, key: str) -> JobInfo:
 
 def _info(row: sqlite3.Row, now: float) -> JobInfo:
     since = row["incident_at"] if row["state"] == State.INCIDENT else None
-    due = row["state"] == State.SCHEDULED and row["due_at"] <= now
+    state, due_in = as_it_is(row["state"], row["due_at"] - now)
     return JobInfo(
         key=str(row["id"]),
         type=row["type"],
-        state=State.READY if due else State(row["state"]),
+        state=state,
         retries=row["retries"],
         attempt=row["attempt"],
         deliveries=row["deliveries"],
         snoozes=row["snoozes"],
         priority=row["priority"],
-        due_in=row["due_at"] - now,
+        due_in=due_in,
         worker=row["worker"],
         variables=row["variables"],
         result=row["result"],
