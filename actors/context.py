@@ -35,8 +35,8 @@ class Host(Protocol):
     def run_is_idle(self) -> None:
         """The last `busy` block of the run ended."""
 
-    def stop_self(self) -> None:
-        """The run asks to be stopped, without waiting."""
+    def stop_self(self, run: int) -> None:
+        """Run number `run` asks to be stopped, without waiting."""
 
     def find(self, name: str) -> Ref:
         """An actor of the tree by path, name or registered name."""
@@ -138,7 +138,8 @@ class Context:
 
     def started(self) -> None:
         """Say that this run can work. Needed when the spec says `ready="signal"`; otherwise it is ready by itself."""
-        self.host.run_is_ready()
+        if self.alive:  # else a task that outlived this run would speak for the next one
+            self.host.run_is_ready()
 
     def heartbeat(self) -> None:
         """Say that this run makes progress. Needed at least every `watchdog` seconds, if the spec has one; a message that an `Actor` takes counts too."""
@@ -149,6 +150,8 @@ class Context:
 
         For what ends by itself and needs no restart, such as a server that is down. Saying it again only changes `why`.
         """
+        if not self.alive:
+            return
         if self.faults is None:
             self.faults = {}
         new = what not in self.faults
@@ -167,8 +170,8 @@ class Context:
         return Busy(self)
 
     def stop(self) -> None:
-        """Ask for the end of this run, as an operator's stop would, and do not wait for it."""
-        self.host.stop_self()
+        """Ask for the end of this run, as an operator's stop would, and do not wait for it. Any thread may."""
+        self.host.stop_self(self.run)
 
     async def sleep(self, seconds: float) -> bool:
         """Sleep, but not longer than until a stop is asked for. True if the whole time has passed.
@@ -213,7 +216,7 @@ class Context:
     def deadline(self) -> float:
         """Until when the caller of the ask in hand waits, in seconds of Trio's clock; inf if nobody does."""
         item = self.mailbox.in_hand
-        return item.deadline if isinstance(item, Ask) else inf
+        return item.deadline if self.alive and isinstance(item, Ask) else inf
 
     def answer_later(self) -> Answer:
         """Take over the ask in hand: what `handle` returns is ignored, `send()` on the result answers.
@@ -222,7 +225,7 @@ class Context:
             RuntimeError: no ask is in hand.
         """
         item = self.mailbox.in_hand
-        if not isinstance(item, Ask):
+        if not isinstance(item, Ask) or not self.alive:
             raise RuntimeError(f"{self.path} has no ask in hand to answer later")
         self._asked = item
         if self.deferred is None:
@@ -267,11 +270,18 @@ class Context:
 
         Raises:
             NameTaken: another actor has it.
+            RuntimeError: this run has ended.
         """
+        self._require_alive("register")
         self.host.registry.register(name, self.ref)
 
     def join(self, group: str) -> None:
-        """Join a group for as long as this run lives."""
+        """Join a group for as long as this run lives.
+
+        Raises:
+            RuntimeError: this run has ended.
+        """
+        self._require_alive("join")
         self.host.registry.join(group, self.ref)
 
     def members(self, group: str) -> tuple[ActorRef, ...]:
@@ -331,6 +341,13 @@ class Context:
 
     def _is_alive(self) -> bool:
         return self.alive
+
+    def _require_alive(self, verb: str) -> None:
+        if not self.alive:  # what it took now would never be freed, or be that of the next run
+            raise RuntimeError(
+                f"run {self.run} of {self.path} has ended, so '{verb}' cannot be done;"
+                " a task that outlives its run uses no context of it"
+            )
 
     def __repr__(self) -> str:
         return f"<Context {self.path} run {self.run}{' stopping' if self.stopping else ''}>"

@@ -106,14 +106,12 @@ class Mailbox:
         if self.closed is not None or len(queue) - self.ticks >= self.capacity:
             self._no_room(item)
             return
+        if self.reader is not None:
+            self.wake()  # first: from a thread without Trio it raises, and nothing was sent
         if queue is _UNUSED:
             queue = self.queue = deque()
         self.sent += 1
         queue.append(item)
-        task = self.reader
-        if task is not None:
-            self.reader = None
-            reschedule(task)
 
     async def put(self, item: object) -> None:
         """Queue `item`, waiting for room if the policy is to wait. A cancelled `put` has not sent."""
@@ -134,13 +132,10 @@ class Mailbox:
         """Queue `item` beyond the user's capacity: timers' ticks and `Down` notices. Ignored when closed."""
         if self.closed is not None:
             return
+        self.wake()
         self.sent += 1
         self.ticks += 1
         self.open_queue().append(item)
-        task = self.reader
-        if task is not None:
-            self.reader = None
-            reschedule(task)
 
     def open_queue(self) -> deque[object]:
         """The queue, made on first use."""
@@ -190,14 +185,16 @@ class Mailbox:
 
     def _no_room(self, item: object) -> None:
         message = item.message if isinstance(item, Letter) else item
+        if self.closed is None and self._handing_over():
+            self.wake()
+            self.sent += 1
+            self.open_queue().append(item)
+            return
         self.sent += 1
         if self.closed is not None:
             self.rejected += 1
             raise ActorStopped(self.path, message, why=self.closed)
-        if self._handing_over():
-            self.open_queue().append(item)
-            self.wake()
-        elif self.drop is Overflow.DROP_OLDEST and len(self.queue) > self.ticks:
+        if self.drop is Overflow.DROP_OLDEST and len(self.queue) > self.ticks:
             self._discard(self._pop_oldest())
             self.open_queue().append(item)
         elif self.drop in _DROPS and not (isinstance(item, Letter) and item.waits):
@@ -222,10 +219,14 @@ class Mailbox:
             )
 
     def wake(self) -> None:
-        """Let a waiting reader look again."""
+        """Let a waiting reader look again. Called from a thread without Trio it raises, and the reader waits on."""
         task, self.reader = self.reader, None
         if task is not None:
-            reschedule(task)
+            try:
+                reschedule(task)
+            except RuntimeError:
+                self.reader = task
+                raise
 
     # -- receiving -------------------------------------------------------------------------------
 

@@ -79,18 +79,29 @@ class Ask(Letter):
             self.mailbox.office.events.emit(LateReply, self.mailbox.path)
             return
         self.task = None
+        try:
+            reschedule(task, outcome.Value(value))
+        except (
+            RuntimeError
+        ):  # from a thread without Trio: nothing was answered, and the caller waits on
+            self.task = task
+            raise
         if self.timer is not None:
             self.timer.cancel()
-        reschedule(task, outcome.Value(value))
 
     def returned(self, error: Exception) -> bool:
         task = self.task
         if task is None:
             return False
+        failed = outcome.Error(error)
         self.task = None
+        try:
+            reschedule(task, failed)
+        except RuntimeError:
+            self.task = task
+            raise
         if self.timer is not None:
             self.timer.cancel()
-        reschedule(task, outcome.Error(error))
         return True
 
     def finished(self, run: object) -> None:
@@ -104,6 +115,8 @@ class Ask(Letter):
             doing = f"its mailbox has been full ({box.capacity:g}) all the time"
         elif box.in_hand is self:
             doing = "its handler is still working on it"
+        elif self in (getattr(box.run, "deferred", None) or ()):
+            doing = "its handler took it over with answer_later(), and no answer has come"
         elif box.in_hand is not NOTHING:
             doing = f"its handler is busy with another message, {len(box.queue)} are queued"
         else:
@@ -137,7 +150,13 @@ class Answer:
         self._ask.answer(value)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in the caller."""
+        """Raise `error` in the caller.
+
+        Raises:
+            TypeError: `error` is no exception that was made: `ValueError` instead of `ValueError("why")`. The caller still waits.
+        """
+        if not isinstance(error, Exception):
+            raise TypeError(f"fail() takes an exception, such as ValueError('why'), not {error!r}")
         if not self._ask.returned(error):
             self._ask.answer(None)
 

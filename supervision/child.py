@@ -259,8 +259,11 @@ class Replica(Member):
         if self.cause is not None and self.ctx is not None and not self.ctx.in_work():
             self._cancel("asked to stop, and no work in hand")
 
-    def stop_self(self) -> None:
-        if self.alive and (self.cause is None or self.comes_again()):
+    def stop_self(self, run: int) -> None:
+        self.tree.call(self._stop_run, run)
+
+    def _stop_run(self, run: int) -> None:
+        if run == self.run and self.alive and (self.cause is None or self.comes_again()):
             self.wanted = False
             self.ask(BY_ITSELF)
 

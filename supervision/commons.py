@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from functools import partial
 from math import inf
 from random import Random
@@ -45,6 +45,7 @@ class Commons:
         """Wraps each run, if somebody traces."""
         self.base = contextvars.copy_context()
         self.nursery: trio.Nursery | None = None
+        self._token = trio.lowlevel.current_trio_token()
         self.emit: Callable[..., None] = self.events.emit
         self.now: Callable[[], float] = trio.current_time
         self.deadline = inf
@@ -56,6 +57,18 @@ class Commons:
         """Start a task of a run, in the context the tree was started in, not in that of whoever asks."""
         assert self.nursery is not None
         self.base.run(partial(self.nursery.start_soon, fn, name=name))
+
+    def call(self, fn: Callable[..., object], *args: object) -> None:
+        """Call `fn` now; from another thread, or another run of Trio, as soon as this one comes to it."""
+        try:
+            here = trio.lowlevel.current_trio_token() is self._token
+        except RuntimeError:
+            here = False
+        if here:
+            fn(*args)
+            return
+        with suppress(trio.RunFinishedError):  # then the tree has ended
+            self._token.run_sync_soon(fn, *args)
 
     def fresh_context(self) -> contextvars.Context:
         """A copy of the context the tree was started in."""

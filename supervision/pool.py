@@ -49,8 +49,8 @@ class Pool(View):
     # -- the whole tree --------------------------------------------------------------------------
 
     def request_stop(self, why: str = "asked by the program") -> None:
-        """Begin the ordered stop of the tree and do not wait. Asking again changes nothing."""
-        self._tree.request_stop(why)
+        """Begin the ordered stop of the tree and do not wait. Asking again changes nothing. Any thread may."""
+        self._tree.call(self._tree.request_stop, why)
 
     async def shutdown(self, why: str = "asked by the program") -> StopReport:
         """Stop the tree in order and wait for its end; late callers wait for the same end.
@@ -65,8 +65,8 @@ class Pool(View):
         return self._tree.report
 
     def cancel(self, why: str = "cancelled by the program") -> None:
-        """Cancel everything that runs, at once: what a second signal does."""
-        self._tree.force(why)
+        """Cancel everything that runs, at once: what a second signal does. Any thread may."""
+        self._tree.call(self._tree.force, why)
 
     # -- one child -------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class Pool(View):
         if limit is not None and len(branch.slots) >= limit:
             raise TooManyChildren(branch.path, limit)
         slot = branch.add(spec)
-        self._tree.structure_changed()
+        self._tree.slot_added(branch, slot)
         self._tree.emit(Changed, path, what="was added")
         if not spec.enabled:
             await trio.lowlevel.checkpoint()
@@ -192,7 +192,7 @@ class Pool(View):
         if slot is not None and not slot.members:  # a worker that was scaled to none
             self._running_branch(branch.path, "remove")
             del branch.slots[slot.spec.name]
-            self._tree.structure_changed()
+            self._tree.slot_removed(branch, slot.spec.name)
             self._tree.emit(Changed, f"{branch.path}/{slot.spec.name}", what="was removed")
             return
         branch, members = self._targets(path, "remove")
@@ -233,7 +233,6 @@ class Pool(View):
             for member in added:
                 member.wanted = True
                 member.become(State.PENDING)
-        self._tree.structure_changed()
         self._tree.emit(
             Changed, f"{branch.path}/{slot.spec.name}", what=f"was scaled to {replicas}"
         )
