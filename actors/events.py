@@ -14,6 +14,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final, Self, cast
 
 import attrs
@@ -201,7 +202,10 @@ class Stream:
         import logging
 
         self.tap_errors += 1
-        logging.getLogger("actors").exception("listener %r failed; the tree goes on", listener)
+        with suppress(
+            Exception
+        ):  # it may be the program's logging itself that fails: a filter, a handler
+            logging.getLogger("actors").exception("listener %r failed; the tree goes on", listener)
 
     def tap(self, fn: Callable[[Event], object]) -> Callable[[], None]:
         """Call `fn(event)` in the step of each event. Returns the function that ends it."""

@@ -11,7 +11,7 @@ import logging
 import signal
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import inf
 from random import Random
@@ -221,7 +221,8 @@ async def _seen(
     except trio.Cancelled:
         raise
     except Exception:
-        logger.exception("the observer of %s has ended; the tree goes on", tree.root.name)
+        with suppress(Exception):  # logging may fail as well
+            logger.exception("the observer of %s has ended; the tree goes on", tree.root.name)
     except BaseException as fatal:  # Ctrl-C, an exit: as from a run, and in order
         if _is_cancelled(fatal):
             raise

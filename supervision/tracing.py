@@ -11,6 +11,7 @@ the tree; no span is worth a failed run.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -77,7 +78,10 @@ class Tracing:
         """Log the first error of the tracing library, drop the rest."""
         if not self._told:
             self._told = True
-            logger.error("tracing failed; the tree goes on, this is logged once", exc_info=error)
+            with suppress(Exception):  # logging may fail as well
+                logger.error(
+                    "tracing failed; the tree goes on, this is logged once", exc_info=error
+                )
 
     def _around_run(self, ctx: Context) -> _RunSpan:
         return _RunSpan(self, ctx)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 
 import pytest
@@ -118,3 +119,29 @@ async def test_a_subscriber_that_walks_away_leaves_nothing(autojump_clock) -> No
         with pool.events() as stream:
             assert pool.snapshot().events.subscriptions == 1
         assert pool.snapshot().events.subscriptions == 0
+
+
+async def test_logging_that_fails_disturbs_nobody(autojump_clock) -> None:
+    """A filter of the program's that raises at every record, also at the one about its own failure, stops nothing."""
+
+    def broken(_: logging.LogRecord) -> bool:
+        raise KeyError("request_id")
+
+    async def fails_once(ctx) -> None:
+        if ctx.run == 1:
+            raise OSError
+        await idle(ctx)
+
+    handler = logging.StreamHandler(io.StringIO())
+    handler.addFilter(broken)
+    logging.getLogger().addHandler(handler)
+    try:
+        restart = RestartPolicy(initial_backoff=0)
+        tree = Supervisor("t", [Worker("w", fails_once, restart=restart)])
+        async with running(tree, log=True) as pool:
+            await trio.sleep(1)
+            assert pool.info("w").run == 2
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+    assert pool.snapshot().events.tap_errors > 0
