@@ -6,9 +6,9 @@ The rule: each class says whose fault it is and what to do, and a failed send ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import trio
 
@@ -22,6 +22,7 @@ __all__ = [
     "AskTimeout",
     "BpmnError",
     "BreakerOpen",
+    "Built",
     "BulkheadFull",
     "DeadlineExceeded",
     "FailWithRetry",
@@ -42,23 +43,29 @@ __all__ = [
 ]
 
 
-class ActorError(Exception):
-    """Base of the errors below; never raised itself."""
+class Built(Exception):
+    """Base of every exception that is built from fields, so that it can be copied, also into another process."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A copy, also in another process, is made of text and fields: the constructors want more than the text.
+        # A copy is made of text and fields: the constructors want more than the text.
         return _again, (type(self), self.args), self.__dict__
 
 
-def _again(kind: type[ActorError], args: tuple[object, ...]) -> ActorError:
-    return kind.__new__(kind, *args)
+def _again(kind: type[Built], args: tuple[object, ...]) -> Built:
+    made = kind.__new__(kind, *args)
+    made.args = args  # an OSError sets them only in its constructor
+    return made
+
+
+class ActorError(Built):
+    """Base of the errors below; never raised itself."""
 
 
 class SendError(ActorError):
     """A message was not delivered; it is handed back as `message`."""
 
-    def __init__(self, text: str, *, path: str, message: object) -> None:
-        super().__init__(text)
+    def __init__(self, text: Callable[[], str], *, path: str, message: object) -> None:
+        super().__init__(_Later(text))
         self.path = path
         self.message = message
 
@@ -68,8 +75,10 @@ class MailboxFull(SendError):
 
     def __init__(self, path: str, message: object, *, queued: int, capacity: float) -> None:
         super().__init__(
-            f"mailbox of {path} is full ({queued} of {capacity:g}), so {_brief(message)} was not"
-            " queued. Wait for room with 'await ref.tell()', or give it a larger MailboxSpec.",
+            lambda: (
+                f"mailbox of {path} is full ({queued} of {capacity:g}), so {_brief(message)} was not"
+                " queued. Wait for room with 'await ref.tell()', or give it a larger MailboxSpec."
+            ),
             path=path,
             message=message,
         )
@@ -77,6 +86,7 @@ class MailboxFull(SendError):
         self.capacity = capacity
 
 
+_BRIEF = 60
 _WAYS_OUT = {
     "disabled": "Enable it",
     "removed": "Add it again",
@@ -91,16 +101,17 @@ class ActorStopped(SendError):
     """
 
     def __init__(self, path: str, message: object, *, why: str) -> None:
-        if why == "interrupted":
-            text = (
-                f"{path} was stopped while it worked on {_brief(message)}; there is no answer."
-                " Before you send it again: some of it may have been done."
-            )
-        else:
-            text = (
+        def text() -> str:
+            if why == "interrupted":
+                return (
+                    f"{path} was stopped while it worked on {_brief(message)}; there is no answer."
+                    " Before you send it again: some of it may have been done."
+                )
+            return (
                 f"{path} is {why}, so {_brief(message)} was not delivered."
                 f" {_WAYS_OUT.get(why, 'Start it again')}, or route to another replica."
             )
+
         super().__init__(text, path=path, message=message)
         self.why = why
 
@@ -110,7 +121,12 @@ class HandlerFailed(ActorError):
 
     def __init__(self, path: str, message: object, *, error: BaseException) -> None:
         super().__init__(
-            f"{path} failed with {shown(error)} while handling {_brief(message)}; there is no answer."
+            _Later(
+                lambda: (
+                    f"{path} failed with {shown(error)} while handling {_brief(message)};"
+                    " there is no answer."
+                )
+            )
         )
         self.path = path
         self.message = message
@@ -123,8 +139,12 @@ class AskTimeout(ActorError, trio.TooSlowError):
 
     def __init__(self, path: str, message: object, *, timeout: float, doing: str) -> None:
         super().__init__(
-            f"ask({_brief(message)}) to {path} got no answer within {timeout:g} s; {doing}."
-            " Raise timeout=, or find out what holds the handler up."
+            _Later(
+                lambda: (
+                    f"ask({_brief(message)}) to {path} got no answer within {timeout:g} s; {doing}."
+                    " Raise timeout=, or find out what holds the handler up."
+                )
+            )
         )
         self.path = path
         self.message = message
@@ -350,6 +370,36 @@ def noted(error: BaseException, note: str) -> None:
             error.add_note(note)
 
 
+class _Later:
+    """A text that is made when somebody reads it.
+
+    Most failed sends are caught, counted and never read, and to show a large message costs more than to handle it. A tree that
+    is overloaded or stops has other things to do.
+    """
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        self._make = make
+
+    def __str__(self) -> str:
+        return self._make()
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other) if isinstance(other, (str, _Later)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return str, (str(self),)
+
+
 def _brief(message: object) -> str:
+    if type(message) in (str, bytes, bytearray):
+        message = cast("str", message)[:_BRIEF]  # the rest would only be cut off again
     text = shown(message)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 3]}..."

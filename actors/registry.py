@@ -28,14 +28,15 @@ class RegistryStatistics(Record):
 class Registry:
     """The names and groups of a tree. A run takes them with `ctx.register()` and `ctx.join()`."""
 
-    __slots__ = ("_groups", "_held", "_names")
+    __slots__ = ("_groups", "_held", "_joins", "_names")
 
     def __init__(self) -> None:
         self._names: dict[str, ActorRef] = {}
-        self._groups: dict[str, list[ActorRef]] = {}
-        self._held: dict[
-            ActorRef, tuple[list[str], list[str]]
-        ] = {}  # owner -> its names, its groups
+        # By the number of the join, so that a member of a large group leaves at the price of one of a small group.
+        self._groups: dict[str, dict[int, ActorRef]] = {}
+        self._joins = 0
+        # owner -> its names, and its joins: group and number
+        self._held: dict[ActorRef, tuple[list[str], list[tuple[str, int]]]] = {}
 
     def register(self, name: str, owner: ActorRef) -> None:
         """Give `name` to `owner`. Taking one's own name again changes nothing.
@@ -63,18 +64,18 @@ class Registry:
 
     def join(self, group: str, member: ActorRef) -> None:
         """Add `member` to `group`; each join needs its own leave."""
-        self._groups.setdefault(group, []).append(member)
-        self._holdings(member)[1].append(group)
+        self._joins += 1
+        self._groups.setdefault(group, {})[self._joins] = member
+        self._holdings(member)[1].append((group, self._joins))
 
     def leave(self, group: str, member: ActorRef) -> bool:
         """Undo one join; False if there was none."""
-        members = self._groups.get(group, [])
-        if member not in members:
+        held = self._held.get(member)
+        join = next((each for each in held[1] if each[0] == group), None) if held else None
+        if held is None or join is None:
             return False
-        members.remove(member)
-        if not members:
-            del self._groups[group]
-        self._holdings(member)[1].remove(group)
+        held[1].remove(join)
+        self._drop(join)
         self._tidy(member)
         return True
 
@@ -85,10 +86,8 @@ class Registry:
             return
         for name in held[0]:
             del self._names[name]
-        for group in held[1]:
-            self._groups[group].remove(owner)
-            if not self._groups[group]:
-                del self._groups[group]
+        for join in held[1]:
+            self._drop(join)
 
     def whereis(self, name: str) -> ActorRef | None:
         """Who has `name` now, or None."""
@@ -96,7 +95,7 @@ class Registry:
 
     def members(self, group: str) -> tuple[ActorRef, ...]:
         """The members of `group`, in order of joining."""
-        return tuple(self._groups.get(group, ()))
+        return tuple(self._groups.get(group, {}).values())
 
     def names(self) -> dict[str, str]:
         """Every name and the path of its owner."""
@@ -113,7 +112,14 @@ class Registry:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def _holdings(self, owner: ActorRef) -> tuple[list[str], list[str]]:
+    def _drop(self, join: tuple[str, int]) -> None:
+        group, number = join
+        members = self._groups[group]
+        del members[number]
+        if not members:
+            del self._groups[group]
+
+    def _holdings(self, owner: ActorRef) -> tuple[list[str], list[tuple[str, int]]]:
         return self._held.setdefault(owner, ([], []))
 
     def _tidy(self, owner: ActorRef) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.errors import shown
+from actors.errors import Built, shown
 from actors.options import OptionError
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-class SupervisionError(Exception):
+class SupervisionError(Built):
     """Base of the errors below; never raised itself."""
 
 

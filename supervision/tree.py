@@ -31,6 +31,10 @@ from supervision.states import State
 __all__ = ["SIMULATION", "Simulation", "Tree"]
 
 
+_COMPARED: Final = 500
+"""With more names than this, one that nobody has is not compared with all: who asks for what may be gone asks often."""
+
+
 class Simulation(Protocol):
     """What runs trees in virtual time for a test; it hears of each from before its first event."""
 
@@ -167,13 +171,30 @@ class Tree(Commons):
 
     # -- finding ---------------------------------------------------------------------------------
 
-    def structure_changed(self, forgotten: Member | None = None) -> None:
-        """Children were added, or this one has just been forgotten."""
-        self._by_name = None
-        if forgotten is not None:
-            forgotten.wake()
-            for tell in self.on_forgotten:
-                tell(forgotten)
+    def slot_added(self, branch: Branch, slot: Slot) -> None:
+        """A child was added to `branch`."""
+        if self._by_name is not None:
+            self._index(self._by_name, branch, slot)
+
+    def slot_removed(self, branch: Branch, name: str) -> None:
+        """`branch` has no child of this name any more."""
+        paths = self._by_name.get(name, []) if self._by_name is not None else []
+        path = f"{branch.path}/{name}"
+        if path in paths:
+            paths.remove(path)
+        if not paths and self._by_name is not None:
+            self._by_name.pop(name, None)
+
+    def structure_changed(self, forgotten: Member) -> None:
+        """This child has just been forgotten."""
+        above = forgotten.parent
+        if isinstance(forgotten, Branch):
+            self._by_name = None  # and all that was below it
+        elif isinstance(above, Branch) and forgotten.name not in above.slots:
+            self.slot_removed(above, forgotten.name)
+        forgotten.wake()
+        for tell in self.on_forgotten:
+            tell(forgotten)
 
     def locate(self, name: str) -> tuple[Branch, Slot | None, Member | None]:
         """What a path or a bare name stands for: a supervisor's slot, and the replica if the path names one.
@@ -223,22 +244,27 @@ class Tree(Commons):
         return paths[0]
 
     def _unknown(self, name: str) -> NoSuchActor:
-        known = [*self.names(), *(path for paths in self.names().values() for path in paths)]
+        by_name = self.names()
+        known: list[str] = []
+        if len(by_name) <= _COMPARED:
+            paths = (path for paths in by_name.values() for path in paths)
+            known = list(paths if "/" in name else by_name)
         return NoSuchActor(name, candidates=tuple(close_to(name, known)))
 
     def names(self) -> dict[str, list[str]]:
-        """Every bare name, and the paths it may stand for."""
+        """Every bare name, and the paths it may stand for. Kept, since whoever adds or finds many children asks again and again."""
         if self._by_name is None:
             self._by_name = {}
-            branches = [self.root]
-            while branches:
-                branch = branches.pop()
-                for slot in branch.slots.values():
-                    self._by_name.setdefault(slot.spec.name, []).append(
-                        f"{branch.path}/{slot.spec.name}"
-                    )
-                    branches.extend(m for m in slot.members if isinstance(m, Branch))
+            for slot in self.root.slots.values():
+                self._index(self._by_name, self.root, slot)
         return self._by_name
+
+    def _index(self, by_name: dict[str, list[str]], branch: Branch, slot: Slot) -> None:
+        by_name.setdefault(slot.spec.name, []).append(f"{branch.path}/{slot.spec.name}")
+        for below in slot.members:
+            if isinstance(below, Branch):
+                for inner in below.slots.values():
+                    self._index(by_name, below, inner)
 
     def find(self, name: str) -> Ref:
         """The ref of a replica by path, of a worker by path or name, or of whoever registered the name."""

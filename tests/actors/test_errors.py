@@ -31,7 +31,7 @@ ERRORS = [
     errors.BpmnError("DECLINED", "no money", {"amount": 5}),
     errors.IncidentError("look"),
 ]
-ABSTRACT = {"ActorError", "SendError", "Rejected"}
+ABSTRACT = {"ActorError", "Built", "SendError", "Rejected"}
 
 
 class Bad(errors.PoisonMessage):
