@@ -140,8 +140,14 @@ def _usage(kind: type) -> str:
 
 
 def is_number(value: object) -> bool:
-    """True for an int or a float that is neither NaN nor a bool."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value  # noqa: PLR0124 - false for NaN only
+    """True for an int or a float that is neither NaN nor a bool, nor so large that it could not be added to a time."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        number = float(value)
+    except OverflowError:
+        return False
+    return number == number  # noqa: PLR0124 - false for NaN only
 
 
 def _refused(field: Field, wanted: str, value: object) -> OptionError:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -73,6 +73,7 @@ def classify(run: object, where: str) -> Kind:
         raise SpecError(f"run must be callable, not {run!r}; {hint}", where=where, option="run")
     if inspect.isclass(run):
         if issubclass(run, Actor):
+            _check_methods(run, where)
             _check_constructor(run, where)
             return Kind.ACTOR
         raise SpecError(
@@ -122,6 +123,36 @@ def _is_factory(run: Callable[..., object]) -> bool:
 
 def _hopeless(need: Need) -> bool:
     return need.required and need.kind in (inspect.Parameter.empty, Context, "Context")
+
+
+_METHODS: Final = {"handle": "message", "started": "ctx", "stopped": "ctx"}
+
+
+def _check_methods(run: type[Actor], where: str) -> None:
+    """Refuse what no run could ever await: each message would find out anew."""
+    for name, argument in _METHODS.items():
+        method = inspect.getattr_static(run, name)
+        if not inspect.isfunction(method) or hasattr(method, "__wrapped__"):
+            continue  # something that hands on the call: it may do
+        if not inspect.iscoroutinefunction(method):
+            what = "is no async function"
+        elif not _takes_two(method):
+            what = f"does not take one argument, the {argument}"
+        else:
+            continue
+        raise SpecError(
+            f"{run.__qualname__}.{name} {what}; write 'async def {name}(self, {argument})'",
+            where=where,
+            option="run",
+        )
+
+
+def _takes_two(method: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(method).bind(None, None)
+    except TypeError:
+        return False
+    return True
 
 
 def _check_constructor(run: type[Actor], where: str) -> None:

@@ -106,6 +106,12 @@ def _name(_: object, _field: attrs.Attribute[str], value: str) -> None:
             " and not only digits",
             option="name",
         )
+    if not value.isprintable() or not value.strip("."):
+        raise SpecError(
+            f"the name {value!r} cannot be shown, or not be asked for in an address: no control or"
+            " invisible characters, and not only dots",
+            option="name",
+        )
 
 
 def _belongs(option: str) -> str:

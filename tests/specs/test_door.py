@@ -433,3 +433,19 @@ async def test_a_strict_start_can_be_looked_at_while_it_goes_on(autojump_clock) 
             await pool.wait_stopped()
 
     assert trio.current_time() == 5
+
+
+INVISIBLE = ["a\0b", "a\udce9", "a\u202eb", "a\u200bb", ".", ".."]
+
+
+@pytest.mark.parametrize("name", INVISIBLE, ids=ascii)
+def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
+    """Control and invisible characters, half characters, and what an address would resolve have no place in a path."""
+    refused(lambda: Worker(name, run), repr(name), "cannot be shown", option="name")
+    assert Worker("größe.v2", run)
+
+
+def test_a_number_too_large_for_a_clock_is_refused() -> None:
+    """An int that cannot be added to a time is refused where it is written, not when the tree stops."""
+    refused(lambda: Worker("a", run, shutdown=10**400), "shutdown must be", option="shutdown")
+    assert Worker("a", run, shutdown=2**60 + 1)
