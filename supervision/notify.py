@@ -40,14 +40,17 @@ class Notifier(Record):
 
     def send(self, **values: object) -> bool:
         """Send values under their names in capitals. False if nobody took them."""
-        text = "\n".join(f"{key.upper()}={value}" for key, value in values.items())
+        # A line is a message of its own: the text of an error must not become one.
+        text = "\n".join(
+            f"{key.upper()}={' '.join(str(value).split())}" for key, value in values.items()
+        )
         address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
         with (
             suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out,
         ):
             out.setblocking(False)  # a manager that does not read must not hold up the loop
-            out.sendto(text.encode(errors="replace"), address)
+            out.sendto(text.encode(errors="backslashreplace"), address)
             return True
         return False
 

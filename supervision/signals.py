@@ -7,7 +7,7 @@ and the guard is a thread; what they say goes past every buffer and lock.
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import signal
 import sys
 import threading
@@ -120,7 +120,7 @@ class Guard:
             left = self._at - time.monotonic()
             if left <= 0:
                 self._kill()
-            if select.select([self._read], [], [], None if left == inf else left)[0]:
+            if _readable(self._read, None if left == inf else left):
                 os.read(self._read, 64)
 
     def _kill(self) -> NoReturn:
@@ -138,6 +138,16 @@ class Guard:
             )
         finally:
             os._exit(1)
+
+
+_Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
+
+
+def _readable(descriptor: int, seconds: float | None) -> bool:
+    """True if there is something to read within `seconds`. Not by `select`, which knows no descriptor above 1023."""
+    with _Selector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 _OURS: Final = ("trio", "actors", "supervision")

@@ -191,3 +191,18 @@ def test_pools_are_only_looked_at() -> None:
     changing = [name for name in vars(Pool) if name[0] != "_" and callable(vars(Pool)[name])]
 
     assert [name for name in changing if f"pool.{name}(" in source] == []
+
+
+async def test_an_error_is_no_message_of_its_own(manager, autojump_clock) -> None:
+    """The lines of an error's text are one line of status, and what is no character is shown escaped."""
+
+    async def fails(ctx):
+        raise ValueError("no file caf\udce9\nMAINPID=1\n\nSTOPPING=1")
+
+    policy = RestartPolicy(max_restarts=1, initial_backoff=0)
+    async with told(manager, Worker("b", fails, restart=policy, on_failed="hold"), Worker("a", idle)):  # fmt: skip
+        await trio.sleep(5)
+        heard = manager.heard()
+
+    assert {line.partition("=")[0] for line in heard} <= {"READY", "STATUS"}
+    assert heard[-1].endswith(r"failed: no file caf\udce9 MAINPID=1 STOPPING=1")

@@ -20,7 +20,7 @@ from typing import Any, Final
 from supervision.cli.client import Client, client
 from supervision.cli.detail import shown_detail
 from supervision.cli.screen import Ask, Screen
-from supervision.cli.words import DONE, Ended, colour, put
+from supervision.cli.words import DONE, Ended, colour, put, write
 from supervision.signals import say
 
 __all__ = ["keys_in", "top"]
@@ -142,7 +142,7 @@ class _Loop:
             return
         self.drawn = text
         body = "".join(f"\x1b[{n};1H{line}\x1b[K" for n, line in enumerate(text, start=1))
-        sys.stdout.write(f"{body}\x1b[J" if len(text) < size.lines else body)
+        write(f"{body}\x1b[J" if len(text) < size.lines else body)
         sys.stdout.flush()
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "variable",
     "whole",
     "words_of",
+    "write",
 ]
 
 DONE: Final = 0
@@ -79,7 +80,17 @@ class Ended(Exception):
 
 def put(text: str) -> None:
     """A line of data."""
-    sys.stdout.write(f"{text}\n")
+    write(f"{text}\n")
+
+
+def write(text: str) -> None:
+    """Text on stdout. What the terminal cannot show, and what is no text at all, is shown escaped."""
+    out = sys.stdout
+    try:
+        out.write(text)
+    except UnicodeEncodeError:
+        code = out.encoding or "utf-8"
+        out.write(text.encode(code, "backslashreplace").decode(code))
 
 
 def complain(error: Exception, *, verbose: bool) -> None:

@@ -14,7 +14,7 @@ import attrs
 
 from actors.records import Record
 
-__all__ = ["ERRORS", "Peer", "Request", "Response", "Trouble", "as_json", "encode"]
+__all__ = ["ERRORS", "Peer", "Request", "Response", "Trouble", "as_bytes", "as_json", "encode"]
 
 ERRORS: Final = {
     "bad_request": 400,
@@ -83,6 +83,11 @@ class Trouble(Exception):
 def encode(value: Any) -> str:
     """`value` as JSON text, short, and without what JSON does not know."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def as_bytes(text: str) -> bytes:
+    """`text` for the wire. An error may quote what is no text, such as half a character of a file's name: it is shown escaped."""
+    return text.encode(errors="backslashreplace")
 
 
 def as_json(value: Any, *, status: int = 200) -> Response:

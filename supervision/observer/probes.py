@@ -13,7 +13,7 @@ import attrs
 
 from actors.records import Record
 from supervision.health import Health
-from supervision.observer.messages import Response
+from supervision.observer.messages import Response, as_bytes
 
 __all__ = ["Check", "answer", "livez", "readyz", "startupz"]
 
@@ -73,7 +73,7 @@ def answer(checks: Sequence[Check], *, verbose: bool) -> Response:
             shown += f"\nand {len(bad) - MOST} more"
     else:
         shown = "ok"
-    return Response(status=status, body=f"{shown}\n".encode())
+    return Response(status=status, body=as_bytes(f"{shown}\n"))
 
 
 def _tree(health: Health, *, stopping: bool) -> str:

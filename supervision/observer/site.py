@@ -28,7 +28,7 @@ from supervision.observer.files import file_at
 from supervision.observer.frame import Sight
 from supervision.observer.hands import Hands
 from supervision.observer.hub import Hub
-from supervision.observer.messages import JSON, Request, Response, Trouble, as_json
+from supervision.observer.messages import JSON, Request, Response, Trouble, as_bytes, as_json
 from supervision.observer.pieces import Look, one_line
 from supervision.observer.pulse import Pulse, Still
 from supervision.observer.queues import Queues
@@ -220,7 +220,7 @@ class Site:
 
     async def _metrics(self, _: Request) -> Response:
         text = exposition(self._meter.read(), dict(self.tree.office.durations))
-        return Response(body=text.encode(), type=TYPE)
+        return Response(body=as_bytes(text), type=TYPE)
 
     async def _snapshot(self, _: Request) -> Response:
         await self.queues.ask()

@@ -159,3 +159,18 @@ def test_a_stuck_loop_is_named():
     answer = probes.answer(checks, verbose=False)
     assert answer.status == 503
     assert b"shop.py:3" in answer.body
+
+
+async def test_an_error_that_is_no_text_can_be_read(autojump_clock):
+    """Half a character in an error, as of a file's name in another encoding, is shown escaped; the probe still answers."""
+
+    async def lost(ctx):
+        raise OSError("no file caf\udce9")
+
+    once = RestartPolicy(max_restarts=1, initial_backoff=0)
+    async with seen(shop(Worker("bad", lost, restart=once, on_failed="hold"))) as server:
+        await trio.testing.wait_all_tasks_blocked()
+        status, text = await get(server, "/livez")
+
+    assert status == 503
+    assert r"failed: no file caf\udce9" in text

@@ -148,3 +148,27 @@ async def test_it_ends_with_the_observer():
                 assert any("pulse" in thread.name for thread in threading.enumerate())
     assert not any("pulse" in thread.name for thread in threading.enumerate())
     assert threading.active_count() <= before
+
+
+async def test_it_answers_however_many_files_are_open(monkeypatch):
+    """Descriptors above 1023, as a busy process has them, are watched like others."""
+    fcntl, resource = pytest.importorskip("fcntl"), pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] != resource.RLIM_INFINITY and before[1] < 2000:
+        pytest.skip("this machine allows no such descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(2000, before[0]), before[1]))
+    try:
+        monkeypatch.setattr("os.dup", lambda fd: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 1100))
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listener.socket.getsockname()[1]
+        with Pulse(0.1, [listener.socket]) as pulse:
+            assert pulse._listeners[0].fileno() >= 1100
+            status, text = ask(
+                f"http://127.0.0.1:{port}/"
+            )  # blocks the loop until the thread answers
+        await listener.aclose()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    assert (status, pulse.answered) == (503, 1)
+    assert "the event loop has not turned" in text
