@@ -16,7 +16,6 @@ import attrs
 
 from actors.actor import Actor
 from actors.context import Context
-from actors.options import OptionError
 from actors.records import Record
 from supervision.errors import SpecError
 
@@ -81,13 +80,6 @@ def classify(run: object, where: str) -> Kind:
             where=where,
             option="run",
         )
-    # Such as a job worker's: what cannot run is refused where it is declared.
-    check = getattr(run, "check_declared", None)
-    if check is not None:
-        try:
-            check()
-        except OptionError as problem:
-            raise SpecError(problem.text, where=where, option=problem.option) from None
     if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(type(run).__call__):
         if not _takes_one(run):
             raise SpecError(

@@ -28,7 +28,7 @@ from supervision.member import BY_ITSELF, Member
 from supervision.report import walk
 from supervision.restart import Budget
 from supervision.slot import Slot
-from supervision.specs import Spec, Worker, check_child, check_makeable
+from supervision.specs import Spec, Worker, check_child, check_makeable, check_runnable
 from supervision.states import Phase, State
 from supervision.view import View
 
@@ -84,6 +84,7 @@ class Pool(View):
         """
         branch = self._running_branch(parent, "start_child")
         check_child(spec, branch.spec)
+        check_runnable(spec)
         if self._tree.builder is None:
             check_makeable(spec)
         path = f"{branch.path}/{spec.name}"

@@ -17,6 +17,7 @@ from actors.context import Context
 from actors.mailbox_spec import MailboxSpec
 from actors.options import (
     Choice,
+    OptionError,
     above_zero,
     checked,
     count,
@@ -146,8 +147,8 @@ class Worker(Record):
 
     Args:
         name: unique among its siblings; in paths, logs, metrics and configuration.
-        run: an async function `run(ctx)`, an `Actor` class, or a factory that returns either of those. A method `check_declared()` of
-            it, if there is one, is called here: what it raises as an `OptionError` is raised as a `SpecError` of this worker.
+        run: an async function `run(ctx)`, an `Actor` class, or a factory that returns either of those. If it has a method
+            `check_runnable()`, a tree calls that before it starts anything: an `OptionError` of it is a `SpecError` of this worker.
 
     Raises:
         SpecError: an option is wrong, or has no effect; it says which, its value and what would do.
@@ -406,6 +407,21 @@ def check_root(root: Supervisor) -> None:
             where=where,
             option="significant",
         )
+
+
+def check_runnable(spec: Spec) -> None:
+    """Raise `SpecError` if a worker in `spec` says that it cannot run. Asked before anything is started."""
+    if isinstance(spec, Supervisor):
+        for child in spec.children:
+            check_runnable(child)
+        return
+    check = getattr(spec.run, "check_runnable", None)
+    if spec.kind is Kind.FUNCTION and check is not None:
+        try:
+            check()
+        except OptionError as problem:
+            where = f"worker {spec.name!r}"
+            raise SpecError(problem.text, where=where, option=problem.option) from None
 
 
 def check_makeable(spec: Spec) -> None:

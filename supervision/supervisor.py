@@ -24,7 +24,7 @@ from actors.options import is_number
 from supervision.errors import SpecError
 from supervision.logs import log_event
 from supervision.pool import Pool
-from supervision.specs import Start, Supervisor, check_makeable, check_root
+from supervision.specs import Start, Supervisor, check_makeable, check_root, check_runnable
 from supervision.telemetry import Telemetry, install as instrument
 from supervision.tree import Tree
 
@@ -99,6 +99,7 @@ async def serve(
         )
     listeners = _checked(listeners, signals, random)
     check_root(tree)
+    check_runnable(tree)
     strict = start is not None and Start(start) is Start.STRICT
     live = Tree(tree, stop_timeout=stop_timeout, strict=strict, random=random)
     if log:

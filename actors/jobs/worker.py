@@ -202,8 +202,8 @@ class JobWorker:
         """The same with this engine."""
         return attrs.evolve(self, engine=engine)
 
-    def check_declared(self) -> Engine:
-        """Its engine; raises `OptionError` if it has none. `Worker` asks when it is declared."""
+    def check_runnable(self) -> Engine:
+        """Its engine; raises `OptionError` if it has none. A tree asks before it starts anything."""
         if self.engine is None:
             raise OptionError(
                 f"job worker {self.type!r} has no engine: pass engine=, or write worker.on(engine)",
@@ -213,7 +213,7 @@ class JobWorker:
 
     async def __call__(self, ctx: Context) -> None:
         """One run: take jobs until a stop is asked for, then give back what has not begun and see the rest through."""
-        shift = Shift(self, self.check_declared(), ctx)
+        shift = Shift(self, self.check_runnable(), ctx)
         self._shifts.add(shift)
         try:
             await shift.work()

@@ -98,7 +98,8 @@ class TrioStateMachine(RuleBasedStateMachine):
         super().__init__()
         self._sim: Sim | None = None
         self._order: Schedule = _Later()
-        self._failed = False
+        self.failure: Exception | None = None
+        """What was wrong first."""
         self._cut_short = False
         self._tape = Tape() if Twice.on else None
         self.steps = 0
@@ -143,7 +144,7 @@ class TrioStateMachine(RuleBasedStateMachine):
                 self._sim.judge()
         except Exception as error:
             if not self._stopped(error):
-                self._failed = True
+                self.failure = error
                 if self._sim is not None:
                     self._sim.explain(error)
                     note(render(self._sim.trace))
@@ -185,7 +186,7 @@ class TrioStateMachine(RuleBasedStateMachine):
         except Exception as error:
             different = error  # the first machine did not raise it
         finally:
-            again._failed = True  # nothing more is asked of it
+            again._cut_short = True  # nothing more is asked of it
             again.teardown()
         try:
             compare(first.trace, second.trace)
@@ -200,18 +201,39 @@ class TrioStateMachine(RuleBasedStateMachine):
         if sim is None or sim.closed:
             return
         try:
-            if not (self._failed or self._cut_short or self._stopped()):
-                self._guarded(self.finish)
-        finally:
-            sim.close()
-        if not (self._failed or self._cut_short or self._stopped()):
             try:
-                sim.judge()
-            except Exception as error:
-                sim.explain(error)
+                if self._sound():
+                    self._guarded(self.finish)
+            finally:
+                self._close(sim)
+            if self._sound():
+                self._judge_end(sim)
+        except Exception as error:
+            if not self._stopped(error):
+                self.failure = self.failure or error
+            raise
+
+    def _sound(self) -> bool:
+        """True if the example goes on, as far as anybody knows."""
+        return not (self.failure is not None or self._cut_short or self._stopped())
+
+    def _close(self, sim: Sim) -> None:
+        try:
+            sim.close()
+        except Exception as error:
+            if self.failure is None:
                 raise
-            if self._tape is not None:
-                self._repeat(self._tape, sim)
+            # Often only a consequence, and in place of what was wrong first it would hide that.
+            self.failure.add_note(f"afterwards the run could not be closed: {error!r}")
+
+    def _judge_end(self, sim: Sim) -> None:
+        try:
+            sim.judge()
+        except Exception as error:
+            sim.explain(error)
+            raise
+        if self._tape is not None:
+            self._repeat(self._tape, sim)
 
 
 def _step(fn: Callable[..., Any], *, counts: bool = False) -> Callable[..., Any]:

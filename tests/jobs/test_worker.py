@@ -18,7 +18,7 @@ from actors.errors import (
 from actors.jobs import MemoryEngine, NewJob, State, job_worker
 from actors.options import OptionError
 from actors.resilience import BreakerPolicy, Dependency
-from supervision import SpecError, Worker
+from supervision import SpecError, Supervisor, Worker, supervisor
 from supervision.logs import log_event
 from tests.jobs.kit import claim, put, states
 from tests.jobs.tree import at_work, one, worker
@@ -401,7 +401,10 @@ async def test_a_handler_that_ends_the_process(autojump_clock, engine):
 
 
 async def test_as_a_decorator(autojump_clock, engine):
-    """The decorator declares a worker without an engine, which says so where it is put into a tree like that."""
+    """The decorator declares a worker without an engine; a tree with one like that starts nothing, and says why."""
+
+    async def never(ctx):
+        raise AssertionError
 
     @job_worker("a", concurrency=2)
     async def charge(job, ctx):
@@ -411,7 +414,7 @@ async def test_as_a_decorator(autojump_clock, engine):
     with pytest.raises(
         SpecError, match=r"worker 'w': job worker 'a' has no engine: .*\.on\(engine\)"
     ):
-        Worker("w", charge)
+        await supervisor.serve(Supervisor("t", [Worker("first", never), Worker("w", charge)]))
     with pytest.raises(OptionError, match="has no engine"):
         await charge(None)
     async with at_work(charge.on(engine)):

@@ -49,29 +49,17 @@ def hunt(machine: type[TrioStateMachine], number: int, *, shrink: bool = False) 
         def __init__(self) -> None:
             super().__init__()
             counts["examples"] += 1
-            self.failure: Exception | None = None
-
-        def _guarded(self, step):
-            try:
-                return super()._guarded(step)
-            except Exception as error:
-                self.failure = error
-                raise
 
         def teardown(self) -> None:
             try:
                 super().teardown()
-            except Exception as error:
-                if not self._stopped(error):
-                    self._failed, self.failure = True, error
-                raise
             finally:
-                if self._failed:
+                if self.failure is not None:
                     counts["steps"] = self.steps
-                if self._failed and not counts["first"]:
-                    counts["first"] = counts["examples"]
-                    if not shrink:
-                        raise _Enough(self.failure)
+                    if not counts["first"]:
+                        counts["first"] = counts["examples"]
+                        if not shrink:
+                            raise _Enough(self.failure)
 
     wanted = settings(
         settings.get_profile("supervision"),

@@ -220,6 +220,26 @@ TestLater = Later.TestCase
 TestLater.settings = looking(30, steps=10)
 
 
+def test_what_was_wrong_first_is_told() -> None:
+    """A run that cannot be closed after a failure does not hide that failure, and is told of beside it."""
+    from hypothesis.stateful import run_state_machine_as_test
+
+    async def undead() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep_forever()
+
+    class Stubborn(Draws):
+        @rule()
+        def fails(self) -> None:
+            self.sim.start(undead)
+            self.sim.settle()
+            raise InvariantViolation("mine", "it is wrong")
+
+    with pytest.raises(InvariantViolation, match="it is wrong") as caught:
+        run_state_machine_as_test(Stubborn, settings=settings(looking(5), database=None))
+    assert any("could not be closed: Survivors(" in note for note in caught.value.__notes__)
+
+
 def test_an_async_rule_has_to_end_in_its_time() -> None:
     """A rule that takes longer than the machine allows fails the example."""
     from hypothesis.stateful import run_state_machine_as_test
