@@ -31,6 +31,8 @@ __all__ = ["Guard", "Hand", "handling", "say"]
 
 def say(text: str) -> None:
     """One line on stderr, past every buffer and lock: a signal handler may say it."""
+    if sys.__stderr__ is None:
+        return  # it was closed when the program began, so that descriptor is no stderr but whatever was opened next
     with suppress(OSError):
         os.write(2, f"treewarden: {text}\n".encode(errors="backslashreplace"))
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from supervision.cli.client import Client, client
 from supervision.cli.frames import Row, matching, rows, state_of
 from supervision.cli.tables import age, columns, number
-from supervision.cli.words import DONE, NOT_RUNNING, UNKNOWN, Ended, colour, put
+from supervision.cli.words import DONE, NOT_RUNNING, UNKNOWN, Ended, colour, flush, put
 from supervision.signals import say
 
 __all__ = [
@@ -152,7 +152,7 @@ def events(args: argparse.Namespace) -> int:
         began = answer["wall"] - answer["time"]
         for event in shown:
             put(json.dumps(event) if args.json else _event(event, began))
-        sys.stdout.flush()
+        flush()
         after, last = found[-1]["seq"] if found else after, answer
         if not args.follow:
             return DONE

@@ -10,7 +10,8 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import Any, Final, TextIO
 
@@ -34,6 +35,7 @@ __all__ = [
     "confirmed",
     "finite",
     "flag",
+    "flush",
     "one_of",
     "put",
     "seconds",
@@ -86,11 +88,32 @@ def put(text: str) -> None:
 def write(text: str) -> None:
     """Text on stdout. What the terminal cannot show, and what is no text at all, is shown escaped."""
     out = sys.stdout
+    with _complaining():
+        try:
+            out.write(text)
+        except UnicodeEncodeError:
+            code = out.encoding or "utf-8"
+            out.write(text.encode(code, "backslashreplace").decode(code))
+
+
+def flush() -> None:
+    """Write what has been collected for stdout."""
+    with _complaining():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _complaining() -> Generator[None]:
+    """Say that output was lost, as on a full disk. A reader that has left is another matter."""
     try:
-        out.write(text)
-    except UnicodeEncodeError:
-        code = out.encoding or "utf-8"
-        out.write(text.encode(code, "backslashreplace").decode(code))
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What could not be written would be tried again, and complained about, at the end of the program.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Ended(f"the output cannot be written: {error.strerror or error}", FAILED) from error
 
 
 def complain(error: Exception, *, verbose: bool) -> None:

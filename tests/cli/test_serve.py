@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import LONGEST, run, start
+from tests.cli.kit import LONGEST, command, environment, run, start
 
+FULL = Path("/dev/full")
 SECOND = "a second signal cancels at once"
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
@@ -123,3 +127,56 @@ def test_a_blocked_event_loop_is_left_by_a_hard_exit(app) -> None:
     assert child.returncode == 1
     assert "treewarden: SIGTERM: stopping in order" in err
     assert "still running: shop/work/0; the event loop is held up by blocking (app.py:" in err
+
+
+FILE = """
+import os, signal
+from supervision import Supervisor, Worker
+
+first = open("data", "wb", buffering=0)
+
+async def work(ctx):
+    os.kill(os.getpid(), signal.SIGTERM)
+    await ctx.sleep(60)
+
+tree = Supervisor("shop", [Worker("work", work)])
+"""
+
+
+@pytest.mark.parametrize("closed", [(2,), (1, 2), (0, 1, 2)])
+def test_what_is_said_goes_into_no_file_of_the_program(app, closed) -> None:
+    """Started without stderr, the next file that is opened does not become it; the exit code is that of the tree."""
+    (app / "other.py").write_text(FILE)
+
+    def close() -> None:
+        for number in closed:
+            os.close(number)
+
+    done = subprocess.run(
+        command("serve", "other:tree"),
+        preexec_fn=close,
+        timeout=LONGEST,
+        env=environment({}),
+        check=False,
+    )
+
+    assert done.returncode == 0
+    assert (app / "data").read_bytes() == b""
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a disk that is full")
+def test_output_that_is_lost_is_an_error(app) -> None:
+    """A full disk is one sentence and exit code 1, not a traceback."""
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            command("check", "app:tree"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LONGEST,
+            env=environment({}),
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "treewarden: the output cannot be written: No space left on device\n"
