@@ -52,7 +52,7 @@ __all__ = ["Replica"]
 REPORT_EVERY: Final = 5.0
 """Seconds between two reports about a run that will not end."""
 _SETTLING: Final = 2
-"""Turns of the loop that a cancelled run gets before it is reported."""
+"""Turns of the loop that a run gets before it is cancelled as late, and again before it is reported."""
 
 
 class Replica(Member):
@@ -293,10 +293,22 @@ class Replica(Member):
             self._guard.cancel()
             self._guard = None
 
-    def _start_timed_out(self) -> None:
-        self._kill(StartTimeout(self.path, self.spec.start_timeout or 0.0))
+    def _after_turns(self, turns: int, then: Callable[[], object]) -> None:
+        self._watch(
+            self.tree.now(), (lambda: self._after_turns(turns - 1, then)) if turns else then
+        )
 
-    def _look_for_a_beat(self) -> None:
+    def _last_chance(self, due: float, limit: float, then: Callable[[], object]) -> None:
+        """Do `then` unless the run shows up. While somebody held up the loop time went on, and nobody else could do anything."""
+        now = self.tree.now()
+        self._watch(now + min(now - due, limit), lambda: self._after_turns(_SETTLING, then))
+
+    def _start_timed_out(self) -> None:
+        limit = self.spec.start_timeout or 0.0
+        late = StartTimeout(self.path, limit)
+        self._last_chance(self.since + limit, limit, lambda: self._kill(late))
+
+    def _look_for_a_beat(self, *, last: bool = False) -> None:
         limit, ctx = self.spec.watchdog, self.ctx
         if limit is None or ctx is None or ctx.beat_at is None:
             return
@@ -304,10 +316,12 @@ class Replica(Member):
         if ctx.one_at_a_time and self.mailbox.in_hand is NOTHING:
             ctx.beat_at = now  # an actor that waits for messages owes no sign of life
         due = ctx.beat_at + limit
-        if now >= due:
+        if now < due:
+            self._watch(due, self._look_for_a_beat)
+        elif last:
             self._kill(WatchdogExpired(self.path, limit, await_stack(self.task)))
         else:
-            self._watch(due, self._look_for_a_beat)
+            self._last_chance(due, limit, lambda: self._look_for_a_beat(last=True))
 
     def _kill(self, error: Exception) -> None:
         """Cancel the run and count it as failed with `error`."""
@@ -359,7 +373,8 @@ class Replica(Member):
             self._unwatch()
 
     def _deadline_passed(self) -> None:
-        self.force(f"still there {self.spec.shutdown:g} s after it was asked to stop")
+        why = f"still there {self.spec.shutdown:g} s after it was asked to stop"
+        self._after_turns(_SETTLING, lambda: self.force(why))
 
     def force(self, why: str) -> None:
         if not self.alive or self._forced_at is not None:
@@ -374,16 +389,13 @@ class Replica(Member):
         self._cancel(why)
         if self.ctx is not None and self.ctx.cleaning is not None:
             self.ctx.cleaning.cancel(reason=why)
-        self._settle(_SETTLING)
+        self._after_turns(_SETTLING, self._report)
 
     def _cancel(self, why: str) -> None:
         if self.scope is not None:
             if trio.to_thread.current_default_thread_limiter().borrowed_tokens:
                 self._in_thread = self._in_thread or waits_for_thread(self.task)
             self.scope.cancel(reason=why)
-
-    def _settle(self, turns: int) -> None:
-        self._watch(self.tree.now(), (lambda: self._settle(turns - 1)) if turns else self._report)
 
     @property
     def stuck_on(self) -> Exception | None:

@@ -279,14 +279,15 @@ def test_b041_interrupt_inside_the_library(moment):
     a = Worker("a", fails_at(1, 3), restart=policy(1))
     tree = Supervisor("app", [Worker("r", returns), Supervisor("s", [a]), Worker("b", b)])
     logger, handler = logging.getLogger("supervision"), Interrupts()
-    level, logger.level = logger.level, logging.DEBUG
+    level = logger.level
+    logger.setLevel(logging.DEBUG)  # not the attribute alone: what is enabled is remembered
     logger.addHandler(handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             trio.run(partial(supervisor.serve, tree, signals=False), clock=clock)
     finally:
         logger.removeHandler(handler)
-        logger.level = level
+        logger.setLevel(level)
 
     assert hits == [{"Started": 2, "Ended": 1.5}.get(moment, 1)]
     assert clean == [hits[0] + 2]
@@ -348,8 +349,8 @@ async def test_b044_waiting_costs_no_work(autojump_clock):
 
     library = [name for name in steps.names if "timers" in name or "notice" in name]
     assert t.ended_at == 10
-    # Three turns until it is reported, one more for the report after 5 s.
-    assert len(library) <= 5
+    # Three turns until it is cancelled, three until it is reported, one more for the report after 5 s.
+    assert len(library) <= 8
     assert steps.names.count("app/w/0") <= 1
-    assert len(steps.names) <= 15
+    assert len(steps.names) <= 18
     assert [e.time for e in t.seen if e.kind == "Stuck"][:2] == [0, 5]
