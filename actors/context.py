@@ -15,6 +15,7 @@ import trio
 from actors.impairment import RunDegraded, RunRestored
 from actors.letters import NOTHING
 from actors.mailbox import Mailbox
+from actors.options import is_wait
 from actors.ref import ActorRef, Answer, Ask, Ref
 from actors.registry import Registry
 from actors.timers import Reminder
@@ -73,6 +74,9 @@ class Busy:
         ctx.busy_blocks -= 1
         if ctx.stopping and not ctx.busy_blocks:
             ctx.host.run_is_idle()
+
+    def __repr__(self) -> str:
+        return f"<Busy {self._ctx.path} run {self._ctx.run}>"
 
 
 class Context:
@@ -178,7 +182,7 @@ class Context:
 
         After False the run goes on to its next checkpoint, where it is cancelled unless it is `busy`.
         """
-        if not seconds >= 0:
+        if not is_wait(seconds):
             raise ValueError(f"seconds must be 0 or more, not {seconds!r}")
         if self.stopping or not seconds:
             await trio.lowlevel.checkpoint()

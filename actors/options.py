@@ -26,6 +26,7 @@ __all__ = [
     "flag",
     "is_async",
     "is_number",
+    "is_wait",
     "more_seconds",
     "nearest",
     "refuse_unfit",
@@ -148,6 +149,14 @@ def is_number(value: object) -> bool:
     except OverflowError:
         return False
     return number == number  # noqa: PLR0124 - false for NaN only
+
+
+def is_wait(value: Any) -> bool:
+    """True for what can be waited: a number of any kind, 0 or more, infinity too."""
+    try:
+        return bool(value >= 0)
+    except TypeError:
+        return False
 
 
 def _refused(field: Field, wanted: str, value: object) -> OptionError:

@@ -24,6 +24,7 @@ from actors.deadletters import LateReply
 from actors.errors import ActorStopped, AskCycle, AskTimeout
 from actors.letters import NOTHING, Letter
 from actors.mailbox import Mailbox
+from actors.options import is_wait
 
 __all__ = ["ActorRef", "Answer", "Ask", "Asker", "Ref", "running"]
 
@@ -222,8 +223,10 @@ class Ref:
             box.rejected += 1
             await checkpoint()
             raise ActorStopped(box.path, message, why=box.closed)
-        if not timeout >= 0:
-            raise ValueError(f"timeout must be seconds, 0 or more, not {timeout!r}")
+        if not is_wait(timeout):
+            raise ValueError(
+                f"timeout must be seconds, 0 or more (math.inf waits for ever), not {timeout!r}"
+            )
         office = box.office
         end = trio.current_time() + timeout
         ask = Ask(message, box, timeout, end)

@@ -13,6 +13,7 @@ import trio
 
 from actors.letters import Tick
 from actors.mailbox import Mailbox
+from actors.options import is_wait
 
 __all__ = ["Reminder"]
 
@@ -36,11 +37,12 @@ class Reminder:
         alive: Callable[[], bool],
     ) -> None:
         for name, seconds in (("delay", delay), ("period", period)):
-            if seconds is not None and not (
-                0 <= seconds < inf and (name == "delay" or seconds > 0)
-            ):
+            if seconds is None and name == "period":
+                continue
+            least = "0 or more" if name == "delay" else "above 0"
+            if not is_wait(seconds) or seconds == inf or (name == "period" and not seconds):
                 raise ValueError(
-                    f"the {name} of a timer must be a finite number of seconds, not {seconds!r}"
+                    f"the {name} of a timer must be a finite number of seconds, {least}, not {seconds!r}"
                 )
         self.message = message
         self.period = period

@@ -44,6 +44,9 @@ class Watch:
         """Tell me nothing any more."""
         self.active = False
 
+    def __repr__(self) -> str:
+        return f"<Watch of {self.target.path}{'' if self.active else ' (cancelled)'}>"
+
     def announce(self, down: Down) -> None:
         """Put `down` into the watcher's mailbox."""
         if self.wanted():

@@ -40,3 +40,25 @@ async def test_watching_a_router_is_refused(autojump_clock) -> None:
         await pool.wait_ready()
 
     assert seen == ["t/w/0", "t/w/1"]
+
+
+@pytest.mark.parametrize("seconds", [None, "5", -1, float("nan")], ids=repr)
+async def test_a_time_that_is_none_is_refused(seconds, autojump_clock) -> None:
+    """What cannot be waited is a ValueError that says what could, at an ask, a sleep and a timer."""
+    said = []
+
+    async def run(ctx):
+        for wait in (ctx.sleep(seconds), ctx.ref.ask("x", timeout=seconds)):
+            with pytest.raises(ValueError, match=r"seconds must be|timeout must be") as caught:
+                await wait
+            said.append(str(caught.value))
+        for remind in (ctx.after, ctx.every):
+            with pytest.raises(ValueError, match="of a timer must be a finite number") as caught:
+                remind(seconds, "x")
+            said.append(str(caught.value))
+
+    async with supervisor.running(Supervisor("t", [Worker("w", run)]), log=False) as pool:
+        await pool.wait_stopped()
+
+    assert len(said) == 4
+    assert all(text.endswith(f"not {seconds!r}") for text in said)
