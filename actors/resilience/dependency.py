@@ -47,6 +47,7 @@ from actors.resilience.retries import (
     refuse_without_key,
 )
 from actors.resilience.signals import current_tree, set_level, shared
+from actors.resilience.vegas import VegasLimit, places_or_law
 
 __all__ = ["Dependency", "DependencyStatistics", "Guards"]
 
@@ -132,11 +133,13 @@ class Dependency:
         validator=seconds,
         metadata={"doc": "seconds that an attempt needs: with less left it is not begun"},
     )
-    limit: int | None = attrs.field(
+    limit: int | VegasLimit | None = attrs.field(
         default=None,
         kw_only=True,
-        validator=attrs.validators.optional(count),
-        metadata={"doc": "attempts that may run at once; none is no limit"},
+        validator=attrs.validators.optional(places_or_law),
+        metadata={
+            "doc": "attempts that may run at once; a VegasLimit finds out how many; none is no limit"
+        },
     )
     max_waiting: int = attrs.field(
         default=0,
@@ -227,7 +230,11 @@ class Dependency:
             breaker.home = current_tree()
         if self.limit is not None:
             bulkhead = Bulkhead(
-                self.name, self.limit, max_waiting=self.max_waiting, max_wait=self.max_wait
+                self.name,
+                self.limit,
+                max_waiting=self.max_waiting,
+                max_wait=self.max_wait,
+                random=self.random,
             )
             bulkhead.home = current_tree()
         budget = None if self.budget is None else RetryBudget(self.budget)
