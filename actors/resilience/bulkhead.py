@@ -88,10 +88,10 @@ class _Timed:
     began: float
 
 
-_Ticket: TypeAlias = "trio.lowlevel.Task | _Timed"
+_Ticket: TypeAlias = trio.lowlevel.Task | _Timed
 
 
-class Bulkhead(Guard["_Ticket"]):
+class Bulkhead(Guard[Any]):
     """Places for calls to one dependency: `await bulkhead.call(fn)`, `async with bulkhead:`, or a decorator.
 
     Args:
@@ -369,7 +369,7 @@ class Bulkhead(Guard["_Ticket"]):
         return f"<Bulkhead {self.name} {self._running}/{self._limit} running, {len(self._line)} waiting{kind}>"
 
 
-class Taking(Guard["_Ticket"]):
+class Taking(Guard[Any]):
     """Several places of a bulkhead for each call, made by `Bulkhead.take`."""
 
     def __init__(self, bulkhead: Bulkhead, places: int) -> None:

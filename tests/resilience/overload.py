@@ -46,7 +46,7 @@ class Phase:
 
     @property
     def mean(self) -> float:
-        """Seconds from the moment a call was made until its answer came."""
+        """Seconds until an answer came, without the wait in our own line."""
         return self.took / self.done if self.done else TIMEOUT
 
 
