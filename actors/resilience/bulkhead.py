@@ -6,13 +6,14 @@ it back like any other. So no place can be lost or doubled. With a free place an
 A call that takes several places gets them in one step, in its turn: nobody behind it is let in before, so it cannot starve.
 
 A limit that finds itself is told of each call that says something: one that returned, or that failed in a way which says that it was
-too much. A cancelled call says nothing, and nor does an error that came in no time. It may find less than a call takes places that waits
-already. That one is let in when nothing else runs, or the line would stand still, and with it the law.
+too much. A cancelled call says nothing, and nor does another error, which may come in no time. There may be fewer places just now than
+a call takes that waits already. It is let in when nothing else runs, or the line would stand still, and with it the law.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from math import inf
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -124,6 +125,8 @@ class Bulkhead(Guard[Any]):
             ) from None
         self.max_waiting = max_waiting
         self.max_wait = max_wait
+        self.fails: Callable[[Any], bool] | None = None
+        """Which results are failures, as a breaker has it: one that came at once is no sign of a fast service."""
         self._random = random or _RANDOM
         self._timed = False  # whether a ticket may be: a law was in force at some time
         self._set(limit)
@@ -257,9 +260,8 @@ class Bulkhead(Guard[Any]):
             self._holders[task] = held
         else:
             del self._holders[task]
-        self._running -= (
-            places  # as in `_give_back`, less a call that every guarded one would pay for
-        )
+        # As in `_give_back`, less a call that every guarded one would pay for.
+        self._running -= places
         if self._line:
             self._admit()
 
@@ -283,12 +285,15 @@ class Bulkhead(Guard[Any]):
         try:
             if law is not None and law is self._law:
                 dropped = law.policy.too_much(error, result)
-                if dropped or error is None:
+                if dropped or (error is None and not self._failed(result)):
                     took = trio.current_time() - ticket.began
                     if law.told(ticket.round, took, self._running, dropped=dropped):
                         self._follow(law)
         finally:  # their own rules may raise
             self._release(ticket.task, places)
+
+    def _failed(self, result: object) -> bool:
+        return self.fails is not None and result is not NO_RESULT and self.fails(result)
 
     def _follow(self, law: Vegas) -> None:
         old, self._limit = self._told, law.limit
@@ -387,7 +392,9 @@ class Taking(Guard[Any]):
     def enter_at_once(self) -> _Ticket | None:
         """Take the places if they are free and nobody waits."""
         bulkhead = self.bulkhead
-        if bulkhead._line or not bulkhead._fits(self.places):
+        if bulkhead._line:
+            return None
+        if bulkhead._running + self.places > bulkhead._limit and not bulkhead._fits(self.places):
             return None
         task = current_task()
         bulkhead._running += self.places
@@ -398,11 +405,17 @@ class Taking(Guard[Any]):
         ticket = self.enter_at_once()
         return ticket if ticket is not None else await self.bulkhead._wait(self.places, until)
 
-    def succeeded(self, ticket: _Ticket, result: object) -> None:
-        self.bulkhead._ended(ticket, self.places, result=result)
+    def succeeded(self, ticket: Any, result: object) -> None:
+        if self.bulkhead._timed:
+            self.bulkhead._ended(ticket, self.places, result=result)
+        else:
+            self.bulkhead._release(ticket, self.places)
 
-    def failed(self, ticket: _Ticket, error: Exception) -> None:
-        self.bulkhead._ended(ticket, self.places, error)
+    def failed(self, ticket: Any, error: Exception) -> None:
+        if self.bulkhead._timed:
+            self.bulkhead._ended(ticket, self.places, error)
+        else:
+            self.bulkhead._release(ticket, self.places)
 
     def left(self, ticket: _Ticket) -> None:
         self.bulkhead._quit(ticket, self.places)

@@ -237,6 +237,7 @@ class Dependency:
                 random=self.random,
             )
             bulkhead.home = current_tree()
+            bulkhead.fails = self.breaker.fails if self.breaker is not None else None
         budget = None if self.budget is None else RetryBudget(self.budget)
         return Guards(owner=self, breaker=breaker, bulkhead=bulkhead, budget=budget)
 

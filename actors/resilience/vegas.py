@@ -147,9 +147,7 @@ class Vegas:
         """Only calls that began in this round count."""
         self._random = random
         self._exact = float(policy.initial)
-        self._room = (
-            policy.initial / 2
-        )  # calls that the other side handles at once, as far as is known
+        self._room = policy.initial / 2  # what the other side does at once, as far as is known
         self._probe: int | None = None  # the limit while `alone` is measured
         self._settling = False  # the queue has to form again
         self._before = True  # `alone` was never measured on purpose

@@ -125,6 +125,29 @@ async def test_results_can_say_that_it_was_too_much(autojump_clock, told):
     assert told == [(1, 1, True), (1, 1, False)]
 
 
+async def test_a_result_that_is_a_failure_says_nothing(autojump_clock, told):
+    """What a breaker takes for a failure is no sign of a fast service, unless it says that it was too much."""
+    policy = BreakerPolicy(failures=9, fails=lambda status: status >= 500)
+    law = VegasLimit(fails=lambda status: status == 503)
+    x = Dependency("x", timeout=9, limit=law, breaker=policy)
+    for status in (200, 500, 503):
+        assert await x.call(work, 1, status) == status
+    assert told == [(1, 1, False), (1, 1, True)]
+    assert x.statistics().breaker.counts.failures == 2
+
+
+async def test_a_dependencys_rules_that_raise_lose_no_place(autojump_clock):
+    """If a rule over results raises, place and trial are given back, and the caller hears of it."""
+    policy = BreakerPolicy(failures=1, open_for=1, fails=len)
+    x = Dependency("x", timeout=9, limit=VegasLimit(), breaker=policy)
+    x.guards().breaker.open()
+    await trio.sleep(1)
+    with pytest.raises(TypeError):
+        await x.call(work, 1, 3)
+    assert x.statistics().bulkhead.running == 0
+    assert x.statistics().breaker.trials == 0
+
+
 @SHAPES
 @pytest.mark.parametrize("several", [False, True])
 async def test_rules_of_ones_own_that_raise_lose_no_place(autojump_clock, shape, several):
