@@ -6,9 +6,11 @@ from functools import partial
 
 import pytest
 import trio
+from hypothesis import given, strategies as st
 
-from actors.errors import BreakerOpen
+from actors.errors import BreakerOpen, BulkheadFull
 from actors.resilience import BreakerPolicy, Dependency
+from tests.properties.looking import looking
 from tests.resilience.kit import Down, Script
 
 
@@ -171,3 +173,66 @@ async def test_a_call_that_waited_while_the_breaker_closed_goes_on_as_any_other(
     assert shop.ends == ["done"]
     assert shop.guards.breaker.counts.successes == 1
     shop.all_is_given_back()
+
+
+@looking(60)
+@given(
+    trials=st.integers(1, 2),
+    places=st.integers(2, 3),
+    held=st.lists(st.integers(5, 12), min_size=2, max_size=3),
+    calls=st.lists(
+        st.tuples(st.integers(2, 9), st.integers(1, 5), st.booleans()), min_size=2, max_size=12
+    ),
+    shape=st.sampled_from([as_call, as_block]),
+)
+def test_never_more_trials_than_there_may_be(trials, places, held, calls, shape):
+    """With calls shorter than their lease, however long they wait in line, no more than `half_open_max` of a period are under way."""
+    seen: list[int] = []
+
+    async def main() -> None:
+        policy = BreakerPolicy(
+            failures=1, open_for=2, open_growth=1, lease=3, half_open_max=trials, successes=3
+        )
+        x = Dependency("x", timeout=60, limit=places, max_waiting=99, breaker=policy)
+        guards = x.guards()
+        under_way: dict[int, int] = {}
+
+        async def work(seconds, fails) -> None:
+            period = guards.breaker.statistics()
+            if period.state != "half_open":
+                await trio.sleep(seconds)
+                return
+            under_way[period.generation] = under_way.get(period.generation, 0) + 1
+            seen.append(under_way[period.generation])
+            try:
+                await trio.sleep(seconds)
+                if fails:
+                    raise Down
+            finally:
+                under_way[period.generation] -= 1
+
+        async def caller(after, halves, fails) -> None:
+            await trio.sleep(after)
+            try:
+                await shape(x, partial(work, halves / 2, fails))
+            except (Down, BreakerOpen):
+                pass
+
+        async def holder(seconds) -> None:
+            try:
+                place = guards.bulkhead.enter()
+            except BulkheadFull:
+                return
+            await trio.sleep(seconds)
+            guards.bulkhead.left(place)
+
+        guards.breaker.open()
+        async with trio.open_nursery() as nursery:
+            for seconds in held:
+                nursery.start_soon(holder, seconds)
+            for call in calls:
+                nursery.start_soon(caller, *call)
+        assert guards.bulkhead.statistics().running == 0
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert max(seen, default=0) <= trials
