@@ -47,6 +47,7 @@ from actors.resilience.retries import (
     refuse_without_key,
 )
 from actors.resilience.signals import current_tree, set_level, shared
+from actors.resilience.vegas import VegasLimit, places_or_law
 
 __all__ = ["Dependency", "DependencyStatistics", "Guards"]
 
@@ -132,11 +133,13 @@ class Dependency:
         validator=seconds,
         metadata={"doc": "seconds that an attempt needs: with less left it is not begun"},
     )
-    limit: int | None = attrs.field(
+    limit: int | VegasLimit | None = attrs.field(
         default=None,
         kw_only=True,
-        validator=attrs.validators.optional(count),
-        metadata={"doc": "attempts that may run at once; none is no limit"},
+        validator=attrs.validators.optional(places_or_law),
+        metadata={
+            "doc": "attempts that may run at once; a VegasLimit finds out how many; none is no limit"
+        },
     )
     max_waiting: int = attrs.field(
         default=0,
@@ -227,9 +230,14 @@ class Dependency:
             breaker.home = current_tree()
         if self.limit is not None:
             bulkhead = Bulkhead(
-                self.name, self.limit, max_waiting=self.max_waiting, max_wait=self.max_wait
+                self.name,
+                self.limit,
+                max_waiting=self.max_waiting,
+                max_wait=self.max_wait,
+                random=self.random,
             )
             bulkhead.home = current_tree()
+            bulkhead.fails = self.breaker.fails if self.breaker is not None else None
         budget = None if self.budget is None else RetryBudget(self.budget)
         return Guards(owner=self, breaker=breaker, bulkhead=bulkhead, budget=budget)
 
@@ -308,11 +316,16 @@ class Dependency:
                 if place is None:
                     place = await bulkhead.enter_waiting(until)
                     if breaker is not None and ticket is not None:
-                        breaker.begins(ticket)
+                        ticket = _still_admitted(breaker, ticket, bulkhead, place)
                 try:
                     result = await self._bounded(until, fn, args, kwargs)
-                finally:
+                except Exception as error:
+                    bulkhead.failed(place, error)
+                    raise
+                except BaseException:
                     bulkhead.left(place)
+                    raise
+                bulkhead.succeeded(place, result)
         except Exception as error:
             if breaker is not None and ticket is not None:
                 breaker.failed(ticket, error)
@@ -382,6 +395,15 @@ class Dependency:
         return self.guards().statistics()
 
 
+def _still_admitted(breaker: CircuitBreaker, ticket: Any, bulkhead: Bulkhead, place: Any) -> Any:
+    """The ticket of a call that has waited for its place; if it is not admitted any more, the place is given back."""
+    try:
+        return breaker.begins(ticket)
+    except BaseException:
+        bulkhead.left(place)
+        raise
+
+
 class _Block:
     """`async with dependency:`, one attempt without a retry."""
 
@@ -414,9 +436,11 @@ class _Block:
             self._ticket = breaker.enter()
         try:
             if bulkhead is not None:
-                self._place = await bulkhead.enter_waiting(until)
-                if breaker is not None:
-                    breaker.begins(self._ticket)
+                self._place = bulkhead.enter_at_once()
+                if self._place is None:
+                    self._place = await bulkhead.enter_waiting(until)
+                    if breaker is not None:
+                        self._ticket = breaker.begins(self._ticket)
             end = until if timeout is None else min(until, trio.current_time() + timeout)
             if self._dependency.at_least:
                 self._dependency.refuse_too_late(end)
@@ -453,13 +477,18 @@ class _Block:
         return caught
 
     def _settle(self, error: BaseException | None) -> None:
-        if self._bulkhead is not None:
-            self._bulkhead.left(self._place)
-        if self._breaker is None:
-            return
-        if error is None:
-            self._breaker.succeeded(self._ticket, NO_RESULT)
-        elif isinstance(error, Exception):
-            self._breaker.failed(self._ticket, error)
-        else:
-            self._breaker.left(self._ticket)
+        try:
+            if self._bulkhead is not None:
+                _settle(self._bulkhead, self._place, error)
+        finally:  # its own rules may raise
+            if self._breaker is not None:
+                _settle(self._breaker, self._ticket, error)
+
+
+def _settle(guard: CircuitBreaker | Bulkhead, ticket: Any, error: BaseException | None) -> None:
+    if error is None:
+        guard.succeeded(ticket, NO_RESULT)
+    elif isinstance(error, Exception):
+        guard.failed(ticket, error)
+    else:
+        guard.left(ticket)
