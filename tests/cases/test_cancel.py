@@ -279,14 +279,15 @@ def test_b041_interrupt_inside_the_library(moment):
     a = Worker("a", fails_at(1, 3), restart=policy(1))
     tree = Supervisor("app", [Worker("r", returns), Supervisor("s", [a]), Worker("b", b)])
     logger, handler = logging.getLogger("supervision"), Interrupts()
-    level, logger.level = logger.level, logging.DEBUG
+    level = logger.level
+    logger.setLevel(logging.DEBUG)  # not the attribute: loggers remember what is enabled
     logger.addHandler(handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             trio.run(partial(supervisor.serve, tree, signals=False), clock=clock)
     finally:
         logger.removeHandler(handler)
-        logger.level = level
+        logger.setLevel(level)
 
     assert hits == [{"Started": 2, "Ended": 1.5}.get(moment, 1)]
     assert clean == [hits[0] + 2]
