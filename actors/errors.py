@@ -237,12 +237,14 @@ class BulkheadFull(Rejected):
         waited: float | None,
         retry_after: float,
         places: int = 1,
+        most: int | None = None,
     ) -> None:
         how = "no place" if places == 1 else f"not {places} places at once"
         how += " came free" if waited is None else f" came free within {waited:g} s"
         state = f"is full ({limit} running, {waiting} waiting), {how}"
-        if 0 < limit < places:
-            state = f"has {limit} places, and {places} are wanted"
+        most = limit if most is None else most
+        if 0 < most < places:
+            state = f"has {most} places{' at most' * (most > limit)}, and {places} are wanted"
         super().__init__(
             f"bulkhead {name} {state}; the call was not made.",
             name=name,

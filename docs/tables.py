@@ -387,6 +387,7 @@ GENERATED = {
     "backoff-options": lambda: options(resilience.Backoff),
     "budget-options": lambda: options(resilience.BudgetPolicy),
     "breaker-options": lambda: options(resilience.BreakerPolicy),
+    "vegas-options": lambda: options(resilience.VegasLimit),
     "job-options": lambda: options(jobs.NewJob),
     "job-worker-options": lambda: options(jobs.JobWorker),
     "idempotency-options": lambda: options(jobs.IdempotencyPolicy),

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
         CallRetried,
         DegradationChanged,
         Degraded,
+        LimitChanged,
         Unbounded,
     )
+    from actors.resilience.vegas import VegasLimit
     from actors.resilience.verdict import (
         Degrade,
         Fail,
@@ -81,6 +83,7 @@ __all__ = [
     "FeatureState",
     "Guards",
     "HandBack",
+    "LimitChanged",
     "MissingIdempotencyKey",
     "NoDeadline",
     "NotEnoughTime",
@@ -92,6 +95,7 @@ __all__ = [
     "RetryPolicy",
     "Taking",
     "Unbounded",
+    "VegasLimit",
     "Verdict",
     "cleanup",
     "deadline",
@@ -132,8 +136,10 @@ _HOMES: Final = {
         "CallRetried",
         "DegradationChanged",
         "Degraded",
+        "LimitChanged",
         "Unbounded",
     ),
+    "actors.resilience.vegas": ("VegasLimit",),
     "actors.resilience.verdict": (
         "Degrade",
         "Fail",

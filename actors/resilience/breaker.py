@@ -15,13 +15,10 @@ Floor: above counts and signals. Theory:
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Awaitable, Callable
-from contextvars import copy_context
+from collections.abc import Callable
 from math import inf
 from random import Random
-from typing import Final, cast
+from typing import Final
 from weakref import ref
 
 import attrs
@@ -46,12 +43,11 @@ from actors.resilience.signals import (
     report,
     set_level,
 )
+from actors.resilience.telling import Telling
 from actors.resilience.verdict import covers, leaves, retry_after
 
 __all__ = ["BreakerStatistics", "CircuitBreaker"]
 
-
-logger: Final = logging.getLogger("actors.resilience")
 _RANDOM: Final = Random()
 # Each call asks for it, and before Python 3.12 a member of an enum is slow to look up.
 _CLOSED: Final = BreakerState.CLOSED
@@ -111,7 +107,11 @@ class CircuitBreaker(Guard["_Ticket"]):
         super().__init__(name)
         refuse_misfits(name, policy=policy, on_state_change=on_state_change, random=random)
         self.policy = policy if policy is not None else BreakerPolicy()
-        self._listener = on_state_change
+        self._telling = (
+            None
+            if on_state_change is None
+            else Telling(on_state_change, f"on_state_change of breaker {name}")
+        )
         self._random = random or _RANDOM
         self._state = BreakerState.CLOSED
         self._generation = 0
@@ -133,8 +133,6 @@ class CircuitBreaker(Guard["_Ticket"]):
         self._passed = 0  # successful trials of this half-open period
         self._held: str | None = None  # "isolated" or "disabled": by hand, until by hand
         self.rejected = 0
-        self._changes: deque[tuple[BreakerState, BreakerState]] = deque()
-        self._telling = False
 
     # -- the state -------------------------------------------------------------------------------
 
@@ -209,9 +207,8 @@ class CircuitBreaker(Guard["_Ticket"]):
                 why=why,
                 retry_after=self._retry_after(trio.current_time()) if new else 0.0,
             )
-            if self._listener is not None:
-                self._changes.append((old, new))
-                self._tell()
+            if self._telling is not None:
+                self._telling.tell(self.name, old, new)
 
     def _begin(self, state: BreakerState, why: str) -> None:
         self._state = state
@@ -316,12 +313,23 @@ class CircuitBreaker(Guard["_Ticket"]):
     def _leased(self, now: float) -> set[_Ticket]:
         return {trial for trial in self._trials if trial.lease_until > now}
 
-    def begins(self, ticket: _Ticket) -> None:
-        """The call begins only now, having waited in a line of ours: its lease and its length count from here."""
+    def begins(self, ticket: _Ticket) -> _Ticket:
+        """The call begins only now, having waited in a line of ours: its lease and its length count from here.
+
+        Meanwhile the state may have changed, or a trial have waited for longer than its lease and lost its place: then it has to be
+        admitted again, or two would try where one may. So it may get another ticket.
+
+        Raises:
+            BreakerOpen: it is not admitted any more.
+        """
+        now = trio.current_time()
+        if ticket.generation != self._generation or ticket.lease_until <= now:
+            self._trials.discard(ticket)
+            return self.enter()
         if ticket.started > -inf:
-            now = trio.current_time()
             ticket.lease_until += now - ticket.started
             ticket.started = now
+        return ticket
 
     def _refusal(self, now: float) -> BreakerOpen:
         self.rejected += 1
@@ -452,45 +460,6 @@ class CircuitBreaker(Guard["_Ticket"]):
         if policy.slow_rate is not None and counts.slow / counts.calls >= policy.slow_rate:
             return f"{counts.slow} of the last {counts.calls} calls were slow"
         return ""
-
-    # -- telling ---------------------------------------------------------------------------------
-
-    def _tell(self) -> None:
-        """Call the listener for each change, in order, one at a time, also if it changes something itself."""
-        if self._telling:
-            return
-        self._telling = True
-        later = False
-        try:
-            while self._changes and not later:
-                later = self._call_listener(*self._changes.popleft())
-        finally:
-            self._telling = later
-
-    def _call_listener(self, old: BreakerState, new: BreakerState) -> bool:
-        """True if the listener waits; then a task of its own goes on telling."""
-        assert self._listener is not None
-        try:
-            waiting = self._listener(self.name, old, new)
-            if not hasattr(waiting, "__await__"):
-                return False
-            # In the context of this call: what the listener reports belongs to its tree.
-            trio.lowlevel.spawn_system_task(
-                self._tell_slowly, cast(Awaitable[object], waiting), context=copy_context()
-            )
-        except Exception:  # its own, or Trio's, whose run is at its end and begins nothing more
-            logger.exception("on_state_change of breaker %s failed", self.name)
-            return False
-        return True
-
-    async def _tell_slowly(self, waiting: Awaitable[object]) -> None:
-        try:
-            await waiting
-        except Exception:
-            logger.exception("on_state_change of breaker %s failed", self.name)
-        finally:
-            self._telling = False
-        self._tell()
 
     def __repr__(self) -> str:
         held = f" {self._held}" if self._held else ""

@@ -1,15 +1,22 @@
 """Bulkhead: at most so many calls to one dependency at once, and a bounded line of those that wait.
 
-Floor: above guard. Theory: a place is handed over by whoever gives it back, in the same step, to the first in line. A waiter
+Floor: above vegas. Theory: a place is handed over by whoever gives it back, in the same step, to the first in line. A waiter
 that is cancelled leaves the line itself; one that was handed a place owns it from that step on, cancelled or not, and gives
 it back like any other. So no place can be lost or doubled. With a free place and nobody waiting, entering does not wait at all.
 A call that takes several places gets them in one step, in its turn: nobody behind it is let in before, so it cannot starve.
+
+A limit that finds itself is told of each call that says something: one that returned, or that failed in a way which says that it was
+too much. A cancelled call says nothing, and nor does another error, which may come in no time. There may be fewer places just now than
+a call takes that waits already. It is let in when nothing else runs, or the line would stand still, and with it the law.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from math import inf
+from random import Random
+from typing import Any, Final, TypeAlias
 
 import attrs
 import trio
@@ -19,10 +26,19 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 from actors.errors import BulkheadFull
 from actors.options import OptionError, count, more_seconds
 from actors.records import Record, record
-from actors.resilience.guard import Guard
-from actors.resilience.signals import CallRejected, current_worker, noticed, report
+from actors.resilience.guard import NO_RESULT, Guard
+from actors.resilience.signals import (
+    CallRejected,
+    LimitChanged,
+    current_worker,
+    noticed,
+    report,
+)
+from actors.resilience.vegas import Vegas, VegasLimit, places_or_law
 
 __all__ = ["Bulkhead", "BulkheadStatistics", "Taking"]
+
+_RANDOM: Final = Random()
 
 
 @record
@@ -41,23 +57,50 @@ class BulkheadStatistics(Record):
     rejected: int
     """Calls refused so far, at once or after waiting."""
     peak_waiting: int
+    adaptive: bool = False
+    """Whether the limit finds itself."""
+    alone: float | None = None
+    """Seconds that a call takes when it need not queue over there, as an adaptive limit has found it so far."""
+
+
+def _some_random(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and not isinstance(value, Random):
+        raise OptionError(
+            f"{field.name} is a random.Random or None, not {value!r}", option=field.name
+        )
 
 
 @attrs.frozen(kw_only=True)
 class _Options:
-    limit: int = attrs.field(validator=count)
+    limit: int | VegasLimit = attrs.field(validator=places_or_law)
     max_waiting: int = attrs.field(validator=count)
     max_wait: float = attrs.field(validator=more_seconds)
+    random: Random | None = attrs.field(default=None, validator=_some_random)
 
 
-class Bulkhead(Guard[trio.lowlevel.Task]):
+@attrs.define(eq=False)
+class _Timed:
+    """An admitted call whose time will be told."""
+
+    task: trio.lowlevel.Task
+    law: Vegas | None
+    """None when it has been told."""
+    round: int
+    began: float
+
+
+_Ticket: TypeAlias = trio.lowlevel.Task | _Timed
+
+
+class Bulkhead(Guard[Any]):
     """Places for calls to one dependency: `await bulkhead.call(fn)`, `async with bulkhead:`, or a decorator.
 
     Args:
         name: of the dependency.
-        limit: calls that may run at once; 0 pauses it.
+        limit: calls that may run at once; 0 pauses it. Or a `VegasLimit(...)`, which finds out how many.
         max_waiting: calls that may wait for a place, first come first served.
         max_wait: seconds that each may wait.
+        random: source of jitter of an adaptive limit, for tests.
 
     Raises (by a guarded call):
         BulkheadFull: the line was full, or no place came free in time; the call was not made.
@@ -65,18 +108,28 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
     """
 
     def __init__(
-        self, name: str, limit: int, *, max_waiting: int = 0, max_wait: float = inf
+        self,
+        name: str,
+        limit: int | VegasLimit,
+        *,
+        max_waiting: int = 0,
+        max_wait: float = inf,
+        random: Random | None = None,
     ) -> None:
         super().__init__(name)
         try:
-            _Options(limit=limit, max_waiting=max_waiting, max_wait=max_wait)
+            _Options(limit=limit, max_waiting=max_waiting, max_wait=max_wait, random=random)
         except OptionError as problem:
             raise OptionError(
                 problem.text, where=f"bulkhead {name!r}", option=problem.option
             ) from None
         self.max_waiting = max_waiting
         self.max_wait = max_wait
-        self._limit = limit
+        self.fails: Callable[[Any], bool] | None = None
+        """Which results are failures, as a breaker has it: one that came at once is no sign of a fast service."""
+        self._random = random or _RANDOM
+        self._timed = False  # whether a ticket may be: a law was in force at some time
+        self._set(limit)
         self._running = 0
         self._line: OrderedDict[trio.lowlevel.Task, int] = OrderedDict()  # and the places they want
         self._holders: dict[trio.lowlevel.Task, int] = {}
@@ -84,18 +137,34 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
 
     @property
     def limit(self) -> int:
-        """Calls that may run at once."""
+        """Calls that may run at once, now."""
         return self._limit
 
-    def resize(self, limit: int) -> None:
+    @property
+    def adaptive(self) -> VegasLimit | None:
+        """How the limit finds itself; None if it is fixed."""
+        return self._law.policy if self._law is not None else None
+
+    def _set(self, limit: int | VegasLimit) -> None:
+        if isinstance(limit, VegasLimit):
+            self._law: Vegas | None = Vegas(limit, self._random)
+            self._limit = self._told = self._law.limit
+            self._most = limit.maximum  # places that a call can ever get
+            self._timed = True
+        else:
+            self._law = None
+            self._limit = self._told = self._most = limit
+
+    def resize(self, limit: int | VegasLimit) -> None:
         """Change the limit now. Growing admits waiters in order; shrinking lets what runs end; 0 pauses.
 
-        Who waits for more places than there are now is refused, or everybody behind would wait for ever.
+        A number holds until the next resize; with a `VegasLimit(...)` it finds itself from now on, and knows nothing yet.
+        Who waits for more places than there can be now is refused, or everybody behind would wait for ever.
         """
         _Options(limit=limit, max_waiting=0, max_wait=0)
-        self._limit = limit
+        self._set(limit)
         for task, places in list(self._line.items()):
-            if 0 < limit < places:
+            if 0 < self._most < places:
                 del self._line[task]
                 reschedule(task, Error(self._refusal(None, places)))
         self._admit()
@@ -104,7 +173,8 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
         """A guard for calls that take so many places at once: `async with bulkhead.take(3):`, or any other form.
 
         Raises (by a guarded call):
-            BulkheadFull: also if there are not so many places at all.
+            BulkheadFull: also if there are not so many places at all. If an adaptive limit is lower just now, they are
+                given when nothing else runs.
         """
         if isinstance(places, bool) or not isinstance(places, int) or places < 1:
             raise OptionError(
@@ -114,14 +184,14 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
             )
         return Taking(self, places)
 
-    def enter(self) -> trio.lowlevel.Task:
+    def enter(self) -> _Ticket:
         """Take a place if one is free and nobody waits, or raise `BulkheadFull`."""
         place = self.enter_at_once()
         if place is None:
             raise self._refusal(None)
         return place
 
-    def enter_at_once(self) -> trio.lowlevel.Task | None:
+    def enter_at_once(self) -> _Ticket | None:
         """Take a place if one is free and nobody waits."""
         if self._running >= self._limit or self._line:
             return None
@@ -129,13 +199,13 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
         self._running += 1
         return self._hold(task)
 
-    async def enter_waiting(self, until: float = inf) -> trio.lowlevel.Task:
+    async def enter_waiting(self, until: float = inf) -> _Ticket:
         """Take a place, waiting for one no longer than `max_wait` and `until`, a time of Trio's clock."""
         place = self.enter_at_once()
         return place if place is not None else await self._wait(1, until)
 
-    async def _wait(self, places: int, until: float) -> trio.lowlevel.Task:
-        if len(self._line) >= self.max_waiting or 0 < self._limit < places:
+    async def _wait(self, places: int, until: float) -> _Ticket:
+        if len(self._line) >= self.max_waiting or 0 < self._most < places:
             raise self._refusal(None, places)
         task = current_task()
         if task in self._holders:
@@ -164,14 +234,22 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
             raise
         return self._hold(task)
 
-    def _hold(self, task: trio.lowlevel.Task) -> trio.lowlevel.Task:
+    def _hold(self, task: trio.lowlevel.Task) -> _Ticket:
         self._admitted += 1
         self._holders[task] = self._holders.get(task, 0) + 1
-        return task
+        if self._law is None:
+            return task
+        return _Timed(task, self._law, self._law.round, trio.current_time())
+
+    def _fits(self, places: int) -> bool:
+        """Whether so many places can be given now: there are as many, or an adaptive limit is lower and nothing else runs."""
+        if self._running + places <= self._limit:
+            return True
+        return self._running == 0 and self._law is not None and places <= self._most
 
     def _admit(self) -> None:
         """Hand places over to those in line, in their order, as long as the first one's fit."""
-        while self._line and self._running + next(iter(self._line.values())) <= self._limit:
+        while self._line and self._fits(next(iter(self._line.values()))):
             task, places = self._line.popitem(last=False)
             self._running += places
             reschedule(task)
@@ -182,21 +260,76 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
             self._holders[task] = held
         else:
             del self._holders[task]
-        self._give_back(places)
+        # As in `_give_back`, less a call that every guarded one would pay for.
+        self._running -= places
+        if self._line:
+            self._admit()
 
     def _give_back(self, places: int) -> None:
         self._running -= places
         if self._line:
             self._admit()
 
-    def succeeded(self, ticket: trio.lowlevel.Task, result: object) -> None:
-        self._release(ticket)
+    def _ended(
+        self,
+        ticket: _Ticket,
+        places: int,
+        error: Exception | None = None,
+        result: object = NO_RESULT,
+    ) -> None:
+        """Release a ticket that may be timed, and tell the law what its call says."""
+        if not isinstance(ticket, _Timed):  # admitted under a fixed limit
+            self._release(ticket, places)
+            return
+        law, ticket.law = ticket.law, None
+        try:
+            if law is not None and law is self._law:
+                dropped = law.policy.too_much(error, result)
+                if dropped or (error is None and not self._failed(result)):
+                    took = trio.current_time() - ticket.began
+                    if law.told(ticket.round, took, self._running, dropped=dropped):
+                        self._follow(law)
+        finally:  # their own rules may raise
+            self._release(ticket.task, places)
 
-    def failed(self, ticket: trio.lowlevel.Task, error: Exception) -> None:
-        self._release(ticket)
+    def _failed(self, result: object) -> bool:
+        return self.fails is not None and result is not NO_RESULT and self.fails(result)
 
-    def left(self, ticket: trio.lowlevel.Task) -> None:
-        self._release(ticket)
+    def _follow(self, law: Vegas) -> None:
+        old, self._limit = self._told, law.limit
+        new = law.settled
+        if abs(new - old) >= max(2, old / 4):  # to say it each round would be a flood
+            self._told = new
+            noticed(self, self.home)
+            report(
+                LimitChanged,
+                home=self.home,
+                dependency=self.name,
+                old=old,
+                new=new,
+                alone=law.alone,
+            )
+
+    def _quit(self, ticket: _Ticket, places: int) -> None:
+        self._release(ticket.task if isinstance(ticket, _Timed) else ticket, places)
+
+    def succeeded(self, ticket: Any, result: object) -> None:
+        if self._timed:
+            self._ended(ticket, 1, result=result)
+        else:
+            self._release(ticket)
+
+    def failed(self, ticket: Any, error: Exception) -> None:
+        if self._timed:
+            self._ended(ticket, 1, error)
+        else:
+            self._release(ticket)
+
+    def left(self, ticket: Any) -> None:
+        if self._timed:
+            self._quit(ticket, 1)
+        else:
+            self._release(ticket)
 
     def _refusal(self, waited: float | None, places: int = 1) -> BulkheadFull:
         self._rejected += 1
@@ -218,6 +351,7 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
             waited=waited,
             retry_after=wait,
             places=places,
+            most=self._most,
         )
 
     def statistics(self) -> BulkheadStatistics:
@@ -231,13 +365,16 @@ class Bulkhead(Guard[trio.lowlevel.Task]):
             admitted=self._admitted,
             rejected=self._rejected,
             peak_waiting=self._peak,
+            adaptive=self._law is not None,
+            alone=self._law.alone if self._law is not None else None,
         )
 
     def __repr__(self) -> str:
-        return f"<Bulkhead {self.name} {self._running}/{self._limit} running, {len(self._line)} waiting>"
+        kind = "" if self._law is None else f", limit up to {self._most}"
+        return f"<Bulkhead {self.name} {self._running}/{self._limit} running, {len(self._line)} waiting{kind}>"
 
 
-class Taking(Guard[trio.lowlevel.Task]):
+class Taking(Guard[Any]):
     """Several places of a bulkhead for each call, made by `Bulkhead.take`."""
 
     def __init__(self, bulkhead: Bulkhead, places: int) -> None:
@@ -245,35 +382,43 @@ class Taking(Guard[trio.lowlevel.Task]):
         self.bulkhead = bulkhead
         self.places = places
 
-    def enter(self) -> trio.lowlevel.Task:
+    def enter(self) -> _Ticket:
         """Take the places if they are free and nobody waits, or raise `BulkheadFull`."""
         ticket = self.enter_at_once()
         if ticket is None:
             raise self.bulkhead._refusal(None, self.places)
         return ticket
 
-    def enter_at_once(self) -> trio.lowlevel.Task | None:
+    def enter_at_once(self) -> _Ticket | None:
         """Take the places if they are free and nobody waits."""
         bulkhead = self.bulkhead
-        if bulkhead._line or bulkhead._running + self.places > bulkhead._limit:
+        if bulkhead._line:
+            return None
+        if bulkhead._running + self.places > bulkhead._limit and not bulkhead._fits(self.places):
             return None
         task = current_task()
         bulkhead._running += self.places
         return bulkhead._hold(task)
 
-    async def enter_waiting(self, until: float = inf) -> trio.lowlevel.Task:
+    async def enter_waiting(self, until: float = inf) -> _Ticket:
         """Take the places, all in one step, waiting for them in the bulkhead's line."""
         ticket = self.enter_at_once()
         return ticket if ticket is not None else await self.bulkhead._wait(self.places, until)
 
-    def succeeded(self, ticket: trio.lowlevel.Task, result: object) -> None:
-        self.bulkhead._release(ticket, self.places)
+    def succeeded(self, ticket: Any, result: object) -> None:
+        if self.bulkhead._timed:
+            self.bulkhead._ended(ticket, self.places, result=result)
+        else:
+            self.bulkhead._release(ticket, self.places)
 
-    def failed(self, ticket: trio.lowlevel.Task, error: Exception) -> None:
-        self.bulkhead._release(ticket, self.places)
+    def failed(self, ticket: Any, error: Exception) -> None:
+        if self.bulkhead._timed:
+            self.bulkhead._ended(ticket, self.places, error)
+        else:
+            self.bulkhead._release(ticket, self.places)
 
-    def left(self, ticket: trio.lowlevel.Task) -> None:
-        self.bulkhead._release(ticket, self.places)
+    def left(self, ticket: _Ticket) -> None:
+        self.bulkhead._quit(ticket, self.places)
 
     def __repr__(self) -> str:
         return f"<{self.places} places of {self.bulkhead!r}>"

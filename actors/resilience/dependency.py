@@ -33,12 +33,13 @@ from actors.options import (
     some_seconds,
 )
 from actors.records import Record, record
+from actors.resilience.block import Block
 from actors.resilience.breaker import BreakerStatistics, CircuitBreaker
 from actors.resilience.breaker_policy import BreakerPolicy
 from actors.resilience.budget import BudgetPolicy, BudgetStatistics, RetryBudget
 from actors.resilience.bulkhead import Bulkhead, BulkheadStatistics
 from actors.resilience.deadlines import note_unbounded, refuse_too_late
-from actors.resilience.guard import NO_RESULT, last_entry
+from actors.resilience.guard import last_entry
 from actors.resilience.retries import (
     RetryPolicy,
     Tries,
@@ -47,6 +48,7 @@ from actors.resilience.retries import (
     refuse_without_key,
 )
 from actors.resilience.signals import current_tree, set_level, shared
+from actors.resilience.vegas import VegasLimit, places_or_law
 
 __all__ = ["Dependency", "DependencyStatistics", "Guards"]
 
@@ -90,8 +92,8 @@ class Guards:
     breaker: CircuitBreaker | None
     bulkhead: Bulkhead | None
     budget: RetryBudget | None
-    entered: dict[trio.lowlevel.Task, list[_Block]] = attrs.field(
-        factory=lambda: dict[trio.lowlevel.Task, "list[_Block]"]()
+    entered: dict[trio.lowlevel.Task, list[Block]] = attrs.field(
+        factory=lambda: dict[trio.lowlevel.Task, "list[Block]"]()
     )
 
     def statistics(self) -> DependencyStatistics:
@@ -132,11 +134,13 @@ class Dependency:
         validator=seconds,
         metadata={"doc": "seconds that an attempt needs: with less left it is not begun"},
     )
-    limit: int | None = attrs.field(
+    limit: int | VegasLimit | None = attrs.field(
         default=None,
         kw_only=True,
-        validator=attrs.validators.optional(count),
-        metadata={"doc": "attempts that may run at once; none is no limit"},
+        validator=attrs.validators.optional(places_or_law),
+        metadata={
+            "doc": "attempts that may run at once; a VegasLimit finds out how many; none is no limit"
+        },
     )
     max_waiting: int = attrs.field(
         default=0,
@@ -227,9 +231,14 @@ class Dependency:
             breaker.home = current_tree()
         if self.limit is not None:
             bulkhead = Bulkhead(
-                self.name, self.limit, max_waiting=self.max_waiting, max_wait=self.max_wait
+                self.name,
+                self.limit,
+                max_waiting=self.max_waiting,
+                max_wait=self.max_wait,
+                random=self.random,
             )
             bulkhead.home = current_tree()
+            bulkhead.fails = self.breaker.fails if self.breaker is not None else None
         budget = None if self.budget is None else RetryBudget(self.budget)
         return Guards(owner=self, breaker=breaker, bulkhead=bulkhead, budget=budget)
 
@@ -308,11 +317,16 @@ class Dependency:
                 if place is None:
                     place = await bulkhead.enter_waiting(until)
                     if breaker is not None and ticket is not None:
-                        breaker.begins(ticket)
+                        ticket = _still_admitted(breaker, ticket, bulkhead, place)
                 try:
                     result = await self._bounded(until, fn, args, kwargs)
-                finally:
+                except Exception as error:
+                    bulkhead.failed(place, error)
+                    raise
+                except BaseException:
                     bulkhead.left(place)
+                    raise
+                bulkhead.succeeded(place, result)
         except Exception as error:
             if breaker is not None and ticket is not None:
                 breaker.failed(ticket, error)
@@ -364,7 +378,14 @@ class Dependency:
 
     async def __aenter__(self) -> Self:
         guards = self.guards()
-        block = _Block(self, guards)
+        block = Block(
+            self.name,
+            guards.breaker,
+            guards.bulkhead,
+            self.total,
+            self.timeout,
+            self.refuse_too_late if self.at_least else None,
+        )
         await block.enter()
         guards.entered.setdefault(trio.lowlevel.current_task(), []).append(block)
         return self
@@ -382,84 +403,10 @@ class Dependency:
         return self.guards().statistics()
 
 
-class _Block:
-    """`async with dependency:`, one attempt without a retry."""
-
-    __slots__ = (
-        "_breaker",
-        "_bulkhead",
-        "_dependency",
-        "_place",
-        "_scope",
-        "_seconds",
-        "_ticket",
-    )
-
-    def __init__(self, dependency: Dependency, guards: Guards) -> None:
-        self._dependency = dependency
-        self._breaker = guards.breaker
-        self._bulkhead = guards.bulkhead
-        self._ticket: Any = None
-        self._place: Any = None
-        self._scope: trio.CancelScope | None = None
-        self._seconds = inf
-
-    async def enter(self) -> None:
-        breaker, bulkhead = self._breaker, self._bulkhead
-        total, timeout = self._dependency.total, self._dependency.timeout
-        until = inf if total is None else trio.current_time() + total
-        if until == inf and timeout is None and trio.current_effective_deadline() == inf:
-            note_unbounded(self._dependency.name)
-        if breaker is not None:
-            self._ticket = breaker.enter()
-        try:
-            if bulkhead is not None:
-                self._place = await bulkhead.enter_waiting(until)
-                if breaker is not None:
-                    breaker.begins(self._ticket)
-            end = until if timeout is None else min(until, trio.current_time() + timeout)
-            if self._dependency.at_least:
-                self._dependency.refuse_too_late(end)
-        except BaseException:
-            if self._place is not None and bulkhead is not None:
-                bulkhead.left(self._place)
-            if breaker is not None:
-                breaker.left(self._ticket)
-            raise
-        self._seconds = end - trio.current_time()
-        self._scope = trio.CancelScope(deadline=end)
-        self._scope.__enter__()
-
-    def exit(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        assert self._scope is not None
-        try:
-            caught = bool(self._scope.__exit__(kind, error, traceback))
-        except (
-            BaseException
-        ) as rest:  # of a group, when the scope has taken its cancellation out of it
-            self._settle(rest)
-            raise
-        if self._scope.cancelled_caught:
-            name = self._dependency.name
-            late = DeadlineExceeded(self._seconds, what=f"a block that calls {name}")
-            self._settle(late)
-            raise late
-        self._settle(error)
-        return caught
-
-    def _settle(self, error: BaseException | None) -> None:
-        if self._bulkhead is not None:
-            self._bulkhead.left(self._place)
-        if self._breaker is None:
-            return
-        if error is None:
-            self._breaker.succeeded(self._ticket, NO_RESULT)
-        elif isinstance(error, Exception):
-            self._breaker.failed(self._ticket, error)
-        else:
-            self._breaker.left(self._ticket)
+def _still_admitted(breaker: CircuitBreaker, ticket: Any, bulkhead: Bulkhead, place: Any) -> Any:
+    """The ticket of a call that has waited for its place; if it is not admitted any more, the place is given back."""
+    try:
+        return breaker.begins(ticket)
+    except BaseException:
+        bulkhead.left(place)
+        raise

@@ -24,6 +24,7 @@ __all__ = [
     "CallRetried",
     "DegradationChanged",
     "Degraded",
+    "LimitChanged",
     "Unbounded",
     "current_office",
     "current_tree",
@@ -106,6 +107,25 @@ class DegradationChanged(Event):
 
     def sentence(self) -> str:
         return f"{self.feature} {'is degraded' if self.degraded else 'has recovered'}"
+
+
+@record
+class LimitChanged(Event):
+    """A limit that finds itself has moved by a quarter or more since this was said last."""
+
+    level: ClassVar[str] = "info"
+    decision: ClassVar[bool] = True
+    dependency: str
+    old: int
+    """Calls in flight that were allowed."""
+    new: int
+    """Those that are allowed now."""
+    alone: float | None = None
+    """Seconds that a call takes when it need not queue over there, as far as is known."""
+
+    def sentence(self) -> str:
+        known = "" if self.alone is None else f"; one alone takes {self.alone:.3g} s"
+        return f"up to {self.new} calls to {self.dependency} may run at once now, not {self.old}{known}"
 
 
 @record

@@ -73,6 +73,7 @@ def _bulkhead(bulkhead: Bulkhead) -> dict[str, Any]:
     return {
         "name": bulkhead.name,
         "limit": places.limit,
+        "adaptive": places.adaptive,
         "busy": places.running,
         "waiting": places.waiting,
         "max_waiting": bulkhead.max_waiting,

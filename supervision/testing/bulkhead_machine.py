@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from actors.errors import BulkheadFull
-from actors.resilience import Bulkhead
+from actors.resilience import Bulkhead, VegasLimit
 from supervision.testing.errors import InjectedFault
 from supervision.testing.machine import TrioStateMachine, initialize, invariant, precondition, rule
 from supervision.testing.sim import Pending
@@ -30,9 +30,11 @@ class _Caller:
 
 
 class BulkheadMachine(TrioStateMachine):
-    """Give `make` for a bulkhead of your own."""
+    """Give `make` for a bulkhead of your own, also one whose limit finds itself."""
 
     bulkhead: Bulkhead
+    law: VegasLimit | None = None
+    """How the limit of the bulkhead found itself when it was made."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,6 +54,7 @@ class BulkheadMachine(TrioStateMachine):
     def declare(self, limit: int, max_waiting: int, max_wait: float) -> None:
         """Make the bulkhead."""
         self.bulkhead = self.make(limit, max_waiting, max_wait)
+        self.law = self.bulkhead.adaptive
 
     async def _work(self, caller: _Caller) -> None:
         caller.inside = True
@@ -96,8 +99,8 @@ class BulkheadMachine(TrioStateMachine):
 
     @rule(limit=st.integers(0, 3))
     def resize(self, limit: int) -> None:
-        """An operator changes the limit."""
-        self.bulkhead.resize(limit)
+        """An operator changes the limit; that of a bulkhead made to find it is left to itself again at times."""
+        self.bulkhead.resize(self.law if self.law is not None and limit == 3 else limit)
 
     @rule(seconds=st.sampled_from([0.5, 1.0]))
     def time_passes(self, seconds: float) -> None:
@@ -115,6 +118,8 @@ class BulkheadMachine(TrioStateMachine):
         assert found.running == inside, f"{inside} calls are inside: {found}"
         assert found.waiting == waiting, f"{waiting} calls wait: {found}"
         assert not (found.free and waiting), f"a place is free, and somebody waits: {found}"
+        law = self.bulkhead.adaptive
+        assert law is None or law.minimum <= found.limit <= law.maximum, f"beyond {law}: {found}"
         for caller in self.callers:
             error = caller.call.error if caller.call is not None else None
             if error is not None and not isinstance(error, (BulkheadFull, InjectedFault)):

@@ -280,7 +280,7 @@ def test_b041_interrupt_inside_the_library(moment):
     tree = Supervisor("app", [Worker("r", returns), Supervisor("s", [a]), Worker("b", b)])
     logger, handler = logging.getLogger("supervision"), Interrupts()
     level = logger.level
-    logger.setLevel(logging.DEBUG)  # not the attribute alone: what is enabled is remembered
+    logger.setLevel(logging.DEBUG)  # not the attribute: loggers remember what is enabled
     logger.addHandler(handler)
     try:
         with pytest.raises(KeyboardInterrupt):

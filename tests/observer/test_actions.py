@@ -21,6 +21,7 @@ from actors.resilience import (
     CircuitBreaker,
     Dependency,
     PoisonMessage,
+    VegasLimit,
 )
 from supervision import RestartPolicy, State, Supervisor, Worker
 from supervision.events import Asked
@@ -199,7 +200,8 @@ async def test_breakers(autojump_clock):
 
 async def test_guards_of_ones_own(autojump_clock):
     """A breaker or bulkhead made by itself is seen once it has said something in the tree, and acted on by its name."""
-    breaker, places = CircuitBreaker("bank", BreakerPolicy(failures=1)), Bulkhead("desk", 1)
+    breaker = CircuitBreaker("bank", BreakerPolicy(failures=1))
+    places = Bulkhead("desk", VegasLimit(initial=1, maximum=1))
     heard = []
 
     async def down():
@@ -228,9 +230,9 @@ async def test_guards_of_ones_own(autojump_clock):
         await trio.sleep(12)
         _, frame = await get(server, "/api/snapshot")
         assert frame["breakers"][0]["rejected"] == 1
-        assert [(one["name"], one["busy"], one["rejected"]) for one in frame["bulkheads"]] == [
-            ("desk", 1, 1)
-        ]
+        (desk,) = frame["bulkheads"]
+        assert (desk["name"], desk["busy"], desk["rejected"]) == ("desk", 1, 1)
+        assert (desk["limit"], desk["adaptive"]) == (1, True)
         assert (await do(server, "breaker_close", path="ba*"))[1]["said"] == "bank is closed"
         assert breaker.admits
         await trio.sleep(1)

@@ -7,6 +7,7 @@ from typing import Any
 import trio
 
 from actors.resilience import Backoff, RetryPolicy
+from actors.resilience.vegas import Vegas
 
 
 class Down(Exception):
@@ -57,6 +58,11 @@ def exact(*, initial: float = 1.0, factor: float = 2.0, maximum: float = 1000.0)
 def policy(**options: Any) -> RetryPolicy:
     """Retries `Down` with exact waits of 1, 2, 4, ... unless told otherwise."""
     return RetryPolicy(**{"on": (Down,), "backoff": exact(), **options})
+
+
+def known(law: Vegas) -> list[object]:
+    """All that a law of a limit has counted and found."""
+    return [getattr(law, name) for name in Vegas.__slots__ if name not in ("_random", "policy")]
 
 
 async def gather(*calls: Any) -> list[Any]:

@@ -40,6 +40,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from actors.errors import BreakerOpen, BulkheadFull
 from actors.resilience import BreakerMemory, BreakerPolicy, BreakerState, CircuitBreaker
+from actors.resilience.telling import Telling
 from supervision.testing import Sim
 from tests.properties.looking import looking
 from tests.resilience.model import CLOSED, HALF_OPEN, OPEN, Model
@@ -291,12 +292,11 @@ class BreakerMachine(RuleBasedStateMachine):
         old.touch(now)
         memory = BreakerMemory(**json.loads(json.dumps(attrs.asdict(self.do(self.breaker.memory)))))
         assert memory.left == (old.open_until - now if old.state == OPEN and not old.held else 0)
-        self.breaker._listener = None  # that process has gone, its calls only have not noticed
+        self.breaker._telling = None  # that process has gone, its calls only have not noticed
         self.breaker = CircuitBreaker("x", self.policy)
         self.do(lambda: self.breaker.restore(memory, elapsed=elapsed))
-        self.breaker._listener = (
-            self.heard
-        )  # it looks, and so would begin the trials if no wait is left
+        # It looks, and so would begin the trials if no wait is left.
+        self.breaker._telling = Telling(self.heard, "the listener")
         self.seen.clear()
         self.model.held, self.model.wait, self.model.reopened = old.held, old.wait, old.reopened
         left = max(0.0, old.open_until - now - elapsed) if old.state == OPEN else 0.0

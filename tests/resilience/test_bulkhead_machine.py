@@ -14,12 +14,13 @@ Which promise is shown where:
 | H8 | a task that would wait for itself is told | | below |
 | H9 | each place is given back once | `agrees` | below |
 | H10 | keys are independent; idle ones are forgotten, and no place with them | | test_bulkheads |
-| H11 | adaptive limits | | there are none: docs/how-to/bulkhead says what to do instead |
+| H11 | an adaptive limit keeps its bounds; only calls that say something move it, none that took no time; low use does not | `agrees`, `tells`, `low_use` | test_vegas, test_adaptive |
 """
 
 from __future__ import annotations
 
 from math import inf
+from random import Random
 
 import pytest
 import trio
@@ -28,9 +29,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from actors.errors import BulkheadFull
 from actors.options import OptionError
-from actors.resilience import Bulkhead
+from actors.resilience import Bulkhead, VegasLimit
+from actors.resilience.vegas import Vegas
 from supervision.testing import Sim
 from tests.properties.looking import looking
+from tests.resilience.kit import known
 
 
 class Abrupt(BaseException):
@@ -47,6 +50,8 @@ class Flight:
         self.end = ""
         self.ran = False
         self.until = inf
+        self.law: Vegas | None = None  # that it was admitted under, as the model has it
+        self.round, self.began = 0, 0.0
         self.call = machine.driver.start(self.guarded)
 
     async def guarded(self) -> object:
@@ -58,13 +63,15 @@ class Flight:
             return "abrupt"
 
     async def work(self) -> object:
-        self.ran = True
+        self.ran, self.began = True, trio.current_time()
         self.machine.order.append(self)
         await self.go.wait()
         if self.end == "error":
             raise OSError
         if self.end == "abrupt":
             raise Abrupt
+        if self.end == "late":
+            raise ExceptionGroup("both", [OSError(), trio.TooSlowError()])
         return self.end
 
     def finish(self, end: str) -> None:
@@ -76,18 +83,29 @@ class Flight:
 
 
 TICK = 2.0**-20
+LAWS = [
+    # Rounds are as short as can be, so that a limit changes within the steps of one example.
+    VegasLimit(initial=3, maximum=4, samples=1, probe_after=2),
+    VegasLimit(initial=2, minimum=2, maximum=3, samples=2, probe_after=1),
+    VegasLimit(initial=1, maximum=2, samples=1),
+]
 
 
 class BulkheadMachine(RuleBasedStateMachine):
     """Calls run, wait, leave and are cancelled before, in and after every step; the limit changes under them."""
 
     @initialize(
-        limit=st.integers(0, 3), room=st.integers(0, 4), wait=st.sampled_from([inf, 2.0, 0.0])
+        limit=st.integers(0, 3) | st.sampled_from(LAWS),
+        room=st.integers(0, 4),
+        wait=st.sampled_from([inf, 2.0, 0.0]),
     )
     def build(self, limit, room, wait) -> None:
         self.driver = Sim()
-        self.limit, self.room, self.wait = limit, room, wait
-        self.bulkhead = Bulkhead("x", limit, max_waiting=room, max_wait=wait)
+        self.origin = self.do(trio.current_time) - self.driver.now
+        self.room, self.wait = room, wait
+        self.bulkhead = Bulkhead("x", limit, max_waiting=room, max_wait=wait, random=Random(1))
+        self.random = Random(1)
+        self.given(limit)
         self.running: list[object] = []  # flights, and tickets held by hand
         self.line: list[Flight] = []
         self.order: list[Flight] = []  # in which calls began
@@ -101,20 +119,43 @@ class BulkheadMachine(RuleBasedStateMachine):
 
         return self.driver.run(act)
 
-    # -- the model's only two moves
+    # -- the model's only moves
+
+    def given(self, limit: int | VegasLimit) -> None:
+        self.law = Vegas(limit, self.random) if isinstance(limit, VegasLimit) else None
+        self.fixed = limit
+
+    @property
+    def limit(self) -> int:
+        return self.fixed if self.law is None else self.law.limit
+
+    def never(self, places: int) -> bool:
+        return 0 < (self.limit if self.law is None else self.fixed.maximum) < places
 
     def begins(self, flight: Flight) -> None:
         self.running.append(flight)
         self.expected.append(flight)
+        if self.law is not None:
+            flight.law, flight.round = self.law, self.law.round
+
+    def tells(self, flight: Flight, end: str) -> None:
+        """H11: only a result and a timeout say something, to the law under which the call was admitted, if it still holds."""
+        if flight.law is not None and flight.law is self.law and end in ("ok", "late"):
+            took = self.driver.now - (flight.began - self.origin)
+            self.law.told(flight.round, took, self.taken(), dropped=end == "late")
 
     def taken(self) -> int:
         return sum(getattr(one, "places", 1) for one in self.running)
 
+    def room_for(self, places: int) -> bool:
+        alone = self.law is not None and not self.taken() and not self.never(places)
+        return alone or self.taken() + places <= self.limit
+
     def fits(self, places: int) -> bool:
-        return not self.line and self.taken() + places <= self.limit
+        return not self.line and self.room_for(places)
 
     def place_is_free(self) -> None:
-        while self.line and self.taken() + self.line[0].places <= self.limit:
+        while self.line and self.room_for(self.line[0].places):
             self.begins(self.line.pop(0))
 
     # -- rules
@@ -122,7 +163,7 @@ class BulkheadMachine(RuleBasedStateMachine):
     @rule(places=st.sampled_from([1, 1, 1, 2, 3]))
     def start(self, places) -> None:
         flight = Flight(self, places)
-        never = 0 < self.limit < places  # H7
+        never = self.never(places)  # H7
         if self.fits(places):
             self.begins(flight)
         elif len(self.line) < self.room and self.wait > 0 and not never:
@@ -163,7 +204,7 @@ class BulkheadMachine(RuleBasedStateMachine):
             self.expected.append(
                 flight
             )  # as any call in a cancelled scope: up to its first checkpoint
-        elif len(self.line) >= self.room or 0 < self.limit < places:
+        elif len(self.line) >= self.room or self.never(places):
             self.refused += 1
         self.driver.settle()
         assert flight.call.done
@@ -173,11 +214,15 @@ class BulkheadMachine(RuleBasedStateMachine):
         flights = [flight for flight in self.running if isinstance(flight, Flight)]
         return flights[number % len(flights)] if flights else None
 
-    @rule(number=st.integers(0, 9), end=st.sampled_from(["ok", "error", "abrupt", "cancelled"]))
+    @rule(
+        number=st.integers(0, 9),
+        end=st.sampled_from(["ok", "ok", "late", "error", "abrupt", "cancelled"]),
+    )
     def finish(self, number, end) -> None:
         flight = self.pick(number)
         if flight is not None:
             flight.finish(end)
+            self.tells(flight, end)
             self.running.remove(flight)
             self.place_is_free()
             self.driver.settle()
@@ -226,13 +271,26 @@ class BulkheadMachine(RuleBasedStateMachine):
         self.driver.settle()
         assert all(flight.call.cancelled and not flight.ran for flight in leaving)
 
-    @rule(limit=st.integers(0, 4))
+    @precondition(lambda self: self.law is not None and not self.line)
+    @rule(calls=st.integers(1, 5), halves=st.integers(0, 2))
+    def low_use(self, calls, halves) -> None:
+        """H11: with less than half of the places in use, calls that take what they took move nothing."""
+        limit, law = self.limit, self.law
+        low = not self.running and limit == law.settled > 2 > law._most
+        for _ in range(calls):
+            if self.fits(1):
+                self.start(1)
+                self.time_passes(halves)
+                self.finish(sum(isinstance(one, Flight) for one in self.running) - 1, "ok")
+        assert self.limit == limit or not low
+
+    @rule(limit=st.integers(0, 4) | st.sampled_from(LAWS))
     def resize(self, limit) -> None:
-        self.limit = limit
-        never = [flight for flight in self.line if 0 < limit < flight.places]
+        self.given(limit)
+        never = [flight for flight in self.line if self.never(flight.places)]
         self.line = [flight for flight in self.line if flight not in never]
         self.refused += len(never)
-        grown, waiting = max(0, limit - self.taken()), len(self.line)
+        grown, waiting = max(0, self.limit - self.taken()), len(self.line)
         single = all(flight.places == 1 for flight in self.line)
         self.place_is_free()
         assert waiting - len(self.line) == min(grown, waiting) or not single  # H6
@@ -274,6 +332,11 @@ class BulkheadMachine(RuleBasedStateMachine):
         assert stats.waiting == len(self.line) <= self.room
         assert stats.free == max(0, self.limit - self.taken())  # H1, H3
         assert stats.limit == self.bulkhead.limit == self.limit
+        assert stats.adaptive == (self.law is not None)
+        if self.law is not None:  # H11
+            assert self.fixed.minimum <= stats.limit <= self.fixed.maximum
+            assert stats.alone == self.law.alone
+            assert known(self.bulkhead._law) == known(self.law)
         assert stats.rejected == self.refused
         # H4: exactly these ran, in this order; those let in at one instant are run by Trio in any order.
         assert set(self.order) == set(self.expected)

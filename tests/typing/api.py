@@ -12,9 +12,11 @@ from actors.resilience import (
     Backoff,
     BreakerPolicy,
     Bulkhead,
+    Bulkheads,
     CircuitBreaker,
     Dependency,
     RetryPolicy,
+    VegasLimit,
     deadline,
     degrade,
     retry,
@@ -114,5 +116,15 @@ async def armour() -> None:
     with deadline(5, reserve=1):
         async with Bulkhead("db", 3):
             total += await guarded(1)
+    law = VegasLimit(maximum=50, on=TimeoutError, fails=lambda status: status == 429)
+    found = Bulkhead("search", law, max_waiting=5)
+    found.resize(4)
+    found.resize(law)
+    limit: int = found.limit
+    rule: VegasLimit | None = found.adaptive
+    alone: float | None = found.statistics().alone
+    total += await Bulkheads("search", law).call("tenant", price, 3)
+    total += await Dependency("search", timeout=1, limit=law).call(price, 3)
+    del limit, rule, alone
     answer: Answer[float] = await degrade("prices", default=0.0).call(price, 1)
     del again, answer

@@ -170,8 +170,9 @@ export function drawBulkheads(model) {
       made.use.append(el("span", { class: "gauge" }, made.bar, made.n));
       return made;
     },
-    (_, made, { limit, busy, waiting, max_waiting: most }) => {
+    (_, made, { limit, adaptive, busy, waiting, max_waiting: most }) => {
       const level = fill(busy, limit);
+      made.use.title = adaptive ? "a limit that finds itself" : "";
       made.bar.set(busy, limit, level);
       made.use.dataset.level = level;
       text(made.n, `${count(busy)}/${count(limit)}`);
