@@ -87,6 +87,11 @@ def read(text: str, name: str) -> Document:
         line = int(found[1]) if found else len(text.rstrip().split("\n"))
         what = re.sub(r" \(at (line \d+, )?.*\)$", "", str(error))
         raise ConfigError([f"{name}:{line}: this is not TOML: {what}"]) from error
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of thousands of digits, a thousand brackets
+        raise ConfigError([f"{name}: this is too much for a configuration: {error}"]) from error
     return Document(data=data, name=name, lines=lines(text))
 
 
@@ -98,7 +103,7 @@ def load(path: str | FilePath) -> Document:
     """
     path = FilePath(path)
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")  # some editors mark what they write
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError([f"{path}: it cannot be read: {why}"]) from error
@@ -108,9 +113,11 @@ def load(path: str | FilePath) -> Document:
 def lines(text: str) -> dict[tuple[str, ...], int]:
     """The line, from 1, on which each key and table of a valid TOML text is first written.
 
-    A statement is a line, and those after it until the whole parses: values delimit themselves in TOML.
+    A statement is a line, and those after it until all that it opens is closed: values delimit themselves in TOML.
     """
     import tomllib
+
+    opened = _Opened()
 
     found: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
@@ -119,9 +126,11 @@ def lines(text: str) -> dict[tuple[str, ...], int]:
         if not statement:
             first = number
         statement += line + "\n"
+        if opened.after(line):
+            continue
         try:
             parsed = tomllib.loads(statement)
-        except tomllib.TOMLDecodeError:
+        except tomllib.TOMLDecodeError:  # pragma: no cover - what is closed is a statement
             continue
         is_table = statement.lstrip().startswith("[")
         statement = ""
@@ -130,6 +139,40 @@ def lines(text: str) -> dict[tuple[str, ...], int]:
                 table = keys
             found.setdefault(keys if is_table else (*table, *keys), first)
     return found
+
+
+_SIGNS: Final = re.compile(r'''"""|\'\'\'|"(?:\\.|[^"\\])*"|'[^']*'|\#.*|[\[\]{}]''')
+"""What opens, closes, or hides what would."""
+_ENDS: Final = {
+    '"""': re.compile(r'(?:\\.|[^\\])*?"{3,5}'),
+    "'''": re.compile(r".*?'{3,5}"),
+}
+
+
+class _Opened:
+    """What the lines so far have opened and not closed. To parse them again after each would take hours for a long list."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._text: str | None = None  # the quotes of a text over several lines
+
+    def after(self, line: str) -> bool:
+        """True if the statement goes on after `line`."""
+        at = 0
+        while True:
+            pattern = _SIGNS.search if self._text is None else _ENDS[self._text].match
+            found = pattern(line, at)
+            if found is None:
+                return self._text is not None or self._depth > 0
+            at, sign = found.end(), found[0]
+            if self._text is not None:
+                self._text = None
+            elif sign in _ENDS:
+                self._text = sign
+            elif sign in ("[", "{"):
+                self._depth += 1
+            elif sign in ("]", "}"):
+                self._depth -= 1
 
 
 def _is_list(value: object) -> TypeGuard[list[Any]]:

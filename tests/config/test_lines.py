@@ -89,3 +89,44 @@ def quoted(text: str) -> str:
         sign if sign.isprintable() and sign not in '"\\' else f"\\U{ord(sign):08x}" for sign in text
     )
     return f'"{safe}"'
+
+
+STRANGE = '''a = """x\\""" ] [ \\
+  [b] = "still"
+""""" # five quotes: two are text
+c = [ # ] "
+  "]", ']', """
+]""",
+  { d = "}" },
+]
+e = \'\'\'[\'\'\'
+f = 1
+'''
+
+
+def test_brackets_and_quotes_inside_of_texts_open_nothing() -> None:
+    """Texts, comments and escapes hide what would open or close a value."""
+    tomllib.loads(STRANGE)
+
+    assert {key[0]: line for key, line in lines(STRANGE).items() if len(key) == 1} == {
+        "a": 1,
+        "c": 4,
+        "e": 9,
+        "f": 10,
+    }
+
+
+def test_a_long_list_is_parsed_once(monkeypatch) -> None:
+    """The application's own list of thousands of lines does not hold up the start."""
+    sizes: list[int] = []
+    parse = tomllib.loads
+
+    def counting(text: str):
+        sizes.append(len(text))
+        return parse(text)
+
+    text = "x = [\n" + "  'an item',\n" * 5000 + "]\ny = 1\n"
+    monkeypatch.setattr(tomllib, "loads", counting)
+
+    assert lines(text) == {("x",): 1, ("y",): 5003}
+    assert sum(sizes) <= 2 * len(text)

@@ -233,3 +233,24 @@ def test_a_config_error_is_a_value_error_and_no_spec_error() -> None:
     """Callers can tell a wrong configuration from a wrong declaration."""
     assert issubclass(ConfigError, ValueError)
     assert not issubclass(ConfigError, SpecError)
+
+
+@pytest.mark.parametrize(
+    "much",
+    ["replicas = " + "9" * 5000, "list = " + "[" * 3000 + "]" * 3000],
+    ids=["digits", "deep"],
+)
+def test_too_much_is_a_problem_of_the_configuration(much: str) -> None:
+    """What the parser itself gives up on is a ConfigError like any other."""
+    (said,) = problems(f"[worker.workers.outbox]\n{much}\n")
+
+    assert "too much for a configuration" in said
+
+
+def test_a_file_may_say_that_it_is_utf_8(tmp_path) -> None:
+    """The mark that some editors put before the first line is no part of it."""
+    file = tmp_path / "app.toml"
+    file.write_bytes(b"\xef\xbb\xbf[worker.workers.outbox]\nreplicas = 3\n")
+    tree = configure(TREE, file=file, environ={})
+
+    assert tree.children[0].replicas == 3
