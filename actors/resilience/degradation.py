@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial, wraps
 from math import inf
 from types import TracebackType
@@ -210,7 +211,8 @@ class degrade:  # noqa: N801 - it is written like a verb: `with degrade("x"):`, 
             feature=self.feature,
             error=error,
         )
-        logger.warning("goes on without %s: %s", self.feature, shown(error))
+        with suppress(Exception):  # logging that fails is no reason to fail the step
+            logger.warning("goes on without %s: %s", self.feature, shown(error))
 
     def __repr__(self) -> str:
         return f"<degrade {self.feature}>"

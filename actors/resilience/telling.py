@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Final, Generic, TypeVarTuple, cast
 
@@ -57,7 +58,7 @@ class Telling(Generic[*Change]):
                 self._slowly, cast(Awaitable[object], waiting), context=copy_context()
             )
         except Exception:  # its own, or Trio's, whose run is at its end and begins nothing more
-            logger.exception("%s failed", self._what)
+            self._failed()
             return False
         return True
 
@@ -65,7 +66,11 @@ class Telling(Generic[*Change]):
         try:
             await waiting
         except Exception:
-            logger.exception("%s failed", self._what)
+            self._failed()
         finally:
             self._telling = False
         self._go_on()
+
+    def _failed(self) -> None:
+        with suppress(Exception):  # logging may fail as well
+            logger.exception("%s failed", self._what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 import pytest
@@ -202,6 +203,18 @@ async def test_an_error_that_cannot_be_shown_is_hidden_too(autojump_clock):
             raise RuntimeError("no words")
 
     assert (await degrade("x", default=1).call(Script(Mute))).value == 1
+
+
+async def test_logging_that_fails_costs_no_answer(autojump_clock, monkeypatch):
+    """A handler or filter of the program's logging that raises leaves the default where it is."""
+
+    def broken(record):
+        raise OSError("no room on the disk")
+
+    monkeypatch.setattr(logging.getLogger("actors.resilience"), "filters", [broken])
+    answer = await degrade("x", default=7).call(Script(Down()))
+
+    assert (answer.value, answer.degraded) == (7, True)
 
 
 async def test_a_result_can_be_a_failure(autojump_clock):
