@@ -10,6 +10,7 @@ from actors.errors import ActorError, IncidentError, Rejected
 
 __all__ = [
     "AmbiguousAttempt",
+    "DatabaseMoved",
     "EngineUnreachable",
     "KeyBusy",
     "KeyReused",
@@ -82,6 +83,17 @@ class SchemaTooNew(ActorError):
         self.where = where
         self.found = found
         self.known = known
+
+
+class DatabaseMoved(ActorError):
+    """The file of an engine was deleted, or another one stands in its place. What was written to it would be seen by nobody."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} was deleted or replaced while it was open: what is written to the old file would be lost with this"
+            " process. Nothing was done. Put the file back where it was, or restart the process to work with what is there"
+        )
+        self.path = path
 
 
 class EngineUnreachable(ActorError, ConnectionError):
