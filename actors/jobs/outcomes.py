@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from operator import index
 from random import Random
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -101,8 +102,10 @@ class Failed:
     """It failed: `retries` are left; if that is none, it is an incident."""
 
     reason: str
-    retries: int
-    retry_in: float = 0.0
+    # What looks like a number is made one here, where one handler's slip is one job's failure: an engine would meet it in the
+    # midst of a batch, again and again.
+    retries: int = attrs.field(converter=index)
+    retry_in: float = attrs.field(default=0.0, converter=float)
 
 
 @attrs.frozen
@@ -111,7 +114,7 @@ class PutBack:
 
     why: Why
     reason: str = ""
-    retry_in: float = 0.0
+    retry_in: float = attrs.field(default=0.0, converter=float)
 
 
 @attrs.frozen
@@ -196,13 +199,13 @@ def _errored(error: BpmnError, limit: int) -> Outcome:
         text = encode(error.variables, "the variables of its BpmnError", limit)
     except NotStorable as problem:
         return Incident(_cut(f"it raised {error}, but {problem}"))
-    return Errored(_cut(error.code), _cut(error.message), text)
+    return Errored(_cut(str(error.code)), _cut(str(error.message)), text)  # many codes are numbers
 
 
 def _wait(error: FailWithRetry, now: datetime) -> float:
     if error.retry_at is not None:
         return max(0.0, (error.retry_at - now).total_seconds())
-    return error.retry_in or 0.0
+    return float(error.retry_in or 0.0)
 
 
 def _cut(text: str) -> str:
