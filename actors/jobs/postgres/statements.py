@@ -55,7 +55,7 @@ _TAKE: Final = """
     FROM gate"""
 
 _ODD: Final = " + ".join(
-    rf"position('{escape}' IN j.variables::text)" for escape in (r"\u0000", r"\ud", r"\uD")
+    rf"position(E'\{escape}' IN j.variables::text)" for escape in (r"\u0000", r"\ud", r"\uD")
 )
 _TAKEN: Final = f"""
     RETURNING j.id, j.priority, j.due_at, j.claims, j.retries, j.attempt, j.deliveries, j.snoozes, j.idempotency_key,

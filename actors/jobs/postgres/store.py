@@ -154,7 +154,7 @@ class Store:
                     row[name] = row[name].replace("\0", "\ufffd")
             told.append({"id": key, "token": token, **row})
         told.sort(key=itemgetter("id"))
-        return self.step("SETTLE", told=json.dumps(told), **self._ring)
+        return self.step("SETTLE", told=json.dumps(told, ensure_ascii=False), **self._ring)
 
     def _read(
         self,
