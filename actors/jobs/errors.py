@@ -133,12 +133,12 @@ class KeyBusy(Rejected):
 
 
 class KeyReused(IncidentError):
-    """An idempotency key was used again with another payload: one of the two callers has a bug."""
+    """An idempotency key was used again with another payload, or in one run of a job for other work: one of the two is a bug."""
 
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"idempotency key {key!r} was first used with another payload, so this is not a repetition."
-            " Nothing was done. Give each piece of work its own key."
+            f"idempotency key {key!r} was first used with another payload or for other work, so this is not a repetition."
+            " Nothing was done. Give each piece of work its own key, as once_for(job, ..., step='...') does."
         )
         self.key = key
 
