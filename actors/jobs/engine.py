@@ -247,7 +247,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def set_retries(self, key: str, retries: int) -> None:
-        """Say how often an unfinished job may still fail.
+        """Say how often an unfinished job may still fail, a run that is under way included.
 
         Raises:
             NoSuchJob: there is no unfinished job of this key.

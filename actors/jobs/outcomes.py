@@ -50,6 +50,7 @@ __all__ = [
     "label",
     "outcome_of_error",
     "outcome_of_result",
+    "the_wait",
 ]
 
 _LONGEST: Final = 2000
@@ -106,6 +107,9 @@ class Failed:
     # midst of a batch, again and again.
     retries: int = attrs.field(converter=index)
     retry_in: float = attrs.field(default=0.0, converter=float)
+    one_less: bool = False
+    """True if `retries` is one less than what it was claimed with. An operator may have given it others since: then it is one less than
+    those, in an engine that knows."""
 
 
 @attrs.frozen
@@ -191,7 +195,7 @@ def outcome_of_error(
         wait = max(_REFUSED_FOR, verdict.retry_in)  # in this order: what is no number is less
         return PutBack(Why.REFUSED, _cut(verdict.why), wait)
     delay = verdict.delay if isinstance(verdict, RetryHere) else backoff.delay(1, random)
-    return Failed(_cut(shown(error)), max(job.retries - 1, 0), delay)
+    return Failed(_cut(shown(error)), max(job.retries - 1, 0), delay, one_less=True)
 
 
 def _errored(error: BpmnError, limit: int) -> Outcome:
@@ -262,8 +266,7 @@ def effect(outcome: Outcome) -> Effect:
     if isinstance(outcome, Failed) and not outcome.retries:
         return Effect(State.INCIDENT, error=reason, retries=0, deliveries=None)
     state = State.SCHEDULED if outcome.retry_in > 0 else State.READY
-    # One that cannot be stored would hold up its batch: too long, or what is no number.
-    wait = min(outcome.retry_in, LONGEST_WAIT) if outcome.retry_in > 0 else 0.0
+    wait = the_wait(outcome.retry_in)
     if isinstance(outcome, Failed):
         left = min(outcome.retries, MOST_RETRIES)
         return Effect(state, error=reason, retries=left, deliveries=None, retry_in=wait)
@@ -273,6 +276,11 @@ def effect(outcome: Outcome) -> Effect:
         return Effect(state, error=reason, attempt=-1, deliveries=-1, retry_in=wait)
     snoozes = int(outcome.why is Why.SNOOZED)
     return Effect(state, error=reason, attempt=-1, deliveries=None, snoozes=snoozes, retry_in=wait)
+
+
+def the_wait(seconds: float) -> float:
+    """A wait that can be stored: one that is too long, or no number, would hold up its batch."""
+    return min(seconds, LONGEST_WAIT) if seconds > 0 else 0.0
 
 
 def after(outcome: Outcome, row: Mapping[str, Any], now: float) -> dict[str, Any]:

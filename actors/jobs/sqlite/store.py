@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any, Final
 
+import attrs
+
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead
 from actors.jobs.errors import LeaseLost, NotStorable
 from actors.jobs.job import Job, Lease, NewJob, decode, encode
-from actors.jobs.outcomes import Completed, Outcome, Poisoned, State, after
+from actors.jobs.outcomes import Completed, Failed, Outcome, Poisoned, State, after
 from actors.jobs.poison import PoisonJob
 from actors.jobs.sqlite.database import lend
 
@@ -159,6 +161,8 @@ def _settle(db: sqlite3.Connection, now: float, lease: Lease, outcome: Outcome) 
     row = db.execute(f"SELECT * FROM jobs WHERE {_HELD}", held).fetchone()
     if row is None:
         return False
+    if isinstance(outcome, Failed) and outcome.one_less:
+        outcome = attrs.evolve(outcome, retries=max(row["retries"] - 1, 0))
     changes = after(outcome, dict(row), now)
     if isinstance(outcome, Poisoned):
         set_aside(db, now, row, outcome.reason)
