@@ -269,10 +269,13 @@ SELECT pg_notify(%(channel)s, %(origin)s || x.type) FROM unnest(%(types)s::text[
 
 FIRE: Final = f"""
 WITH {_NOW},
-seen AS MATERIALIZED (
+rounded AS (
     SELECT extract(epoch FROM now)::float8 AS at,
         floor((extract(epoch FROM now)::float8 - %(offset)s) / %(every)s)::bigint AS period
     FROM clock
+),
+seen AS MATERIALIZED (
+    SELECT at, CASE WHEN (period + 1) * %(every)s + %(offset)s <= at THEN period + 1 ELSE period END AS period FROM rounded
 ),
 won AS (
     INSERT INTO {{s}}.job_schedules AS old SELECT %(schedule)s, period FROM seen

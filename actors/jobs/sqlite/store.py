@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead
+from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead, the_period
 from actors.jobs.errors import LeaseLost, NotStorable
 from actors.jobs.job import Job, Lease, NewJob, decode, encode
 from actors.jobs.outcomes import Completed, Failed, Outcome, Poisoned, State, after
@@ -72,8 +72,7 @@ def fire(
     db: sqlite3.Connection, now: float, schedule: str, every: float, offset: float, job: Prepared
 ) -> Fired:
     """Enqueue the job of the period that `now` is in, if it is the first to ask."""
-    period = int((now - offset) // every)
-    next_in = (period + 1) * every + offset - now
+    period, next_in = the_period(now, every, offset)
     changed = db.execute(
         "INSERT INTO job_schedules VALUES (?, ?) ON CONFLICT (name)"
         " DO UPDATE SET period = excluded.period"
