@@ -55,6 +55,37 @@ async def test_a_connection_of_the_user_s(where, tmp_path):
         assert (await engine.find(first.key)).type == "a"
 
 
+@pytest.mark.parametrize("factory", [psycopg.ClientCursor, psycopg.RawCursor])
+async def test_cursors_of_the_user_s(where, factory):
+    """Whatever cursors a user's connection makes, also a lent one from now on, a job is put in and completed."""
+
+    def mine(db):
+        db.cursor_factory = factory
+        return {"keys": len(engine.enqueue_in(db, NewJob("a", {"name": "y"}, unique="u")))}
+
+    async with open_postgres(where) as engine:
+        with psycopg.connect(where, cursor_factory=factory) as db:
+            (first,) = engine.enqueue_in(db, NewJob("a", {"name": "x €"}, unique="u"))
+        job = (await take(engine))["x €"]
+        assert job.key == first.key
+        assert await job.transaction(mine) == {"keys": 1}
+        assert await states(engine) == {"completed": 1}
+
+
+@pytest.mark.parametrize("autocommit", [False, True])
+async def test_a_pipeline_of_the_user_s(where, autocommit):
+    """A job that is enqueued within a caller's pipeline has its key, and is there when the caller has committed."""
+    async with open_postgres(where) as engine:
+        with psycopg.connect(where, autocommit=autocommit) as db, db.pipeline():
+            db.execute("CREATE TABLE mine (n int)")
+            made = [engine.enqueue_in(db, NewJob("a", unique="u")) for _ in range(2)]
+        assert [(one.created, len(some)) for some in made for one in some] == [
+            (True, 1),
+            (False, 1),
+        ]
+        assert await states(engine) == {"ready": 1}
+
+
 def by_block(db):
     with db:
         db.execute("INSERT INTO effects VALUES (1)")
