@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
 import trio
 
@@ -332,8 +332,8 @@ class FailWithRetry(ActorError):
             raise ValueError(f"retry_in is a finite number of seconds, 0 or more, not {retry_in!r}")
         if retry_at is not None and retry_at.tzinfo is None:
             raise ValueError(f"retry_at needs a time zone, which {retry_at!r} does not have")
-        if retries is not None and retries < 0:
-            raise ValueError(f"retries must be 0 or more, not {retries!r}")
+        if retries is not None and not (isinstance(retries, SupportsIndex) and retries >= 0):
+            raise ValueError(f"retries must be a whole number, 0 or more, not {retries!r}")
         super().__init__(reason or "it asked to be tried again later")
         self.reason = reason
         self.retry_in = retry_in

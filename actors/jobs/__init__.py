@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from actors.jobs.errors import (
         AmbiguousAttempt,
+        DatabaseMoved,
         EngineUnreachable,
         KeyBusy,
         KeyReused,
@@ -88,6 +89,7 @@ _HOMES: Final = {
     "actors.errors": ("BpmnError", "FailWithRetry", "IncidentError", "PoisonMessage"),
     "actors.jobs.errors": (
         "AmbiguousAttempt",
+        "DatabaseMoved",
         "EngineUnreachable",
         "KeyBusy",
         "KeyReused",
@@ -169,6 +171,7 @@ __all__ = [
     "Completed",
     "DatabaseStatistics",
     "DatabaseEngine",
+    "DatabaseMoved",
     "Decision",
     "Engine",
     "EngineFailing",

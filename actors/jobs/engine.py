@@ -39,6 +39,7 @@ __all__ = [
     "Settlement",
     "most_ahead",
     "as_it_is",
+    "the_period",
 ]
 
 
@@ -105,6 +106,17 @@ def most_ahead(every: float) -> int:
     One that is further ahead was counted with another `every`, or by a clock that was wrong since: it says nothing.
     """
     return 1 + ceil(60 / every)
+
+
+def the_period(now: float, every: float, offset: float) -> tuple[int, float]:
+    """The number of the period that `now` is in, and the seconds until the next begins."""
+    period = int((now - offset) // every)
+    next_in = (period + 1) * every + offset - now
+    if (
+        next_in <= 0
+    ):  # rounded: the next has just begun, and whoever waited for it would wait for nothing, again and again
+        return period + 1, next_in + every
+    return period, next_in
 
 
 def as_it_is(stored: str, due_in: float) -> tuple[State, float]:
@@ -247,7 +259,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def set_retries(self, key: str, retries: int) -> None:
-        """Say how often an unfinished job may still fail.
+        """Say how often an unfinished job may still fail, a run that is under way included.
 
         Raises:
             NoSuchJob: there is no unfinished job of this key.

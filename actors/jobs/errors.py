@@ -10,6 +10,7 @@ from actors.errors import ActorError, IncidentError, Rejected
 
 __all__ = [
     "AmbiguousAttempt",
+    "DatabaseMoved",
     "EngineUnreachable",
     "KeyBusy",
     "KeyReused",
@@ -84,6 +85,17 @@ class SchemaTooNew(ActorError):
         self.known = known
 
 
+class DatabaseMoved(ActorError):
+    """The file of an engine was deleted, or another one stands in its place. What was written to it would be seen by nobody."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} was deleted or replaced while it was open: what is written to the old file would be lost with this"
+            " process. Nothing was done. Put the file back where it was, or restart the process to work with what is there"
+        )
+        self.path = path
+
+
 class EngineUnreachable(ActorError, ConnectionError):
     """The database of an engine cannot be reached, or the connection was lost; `unsure` tells which.
 
@@ -121,12 +133,12 @@ class KeyBusy(Rejected):
 
 
 class KeyReused(IncidentError):
-    """An idempotency key was used again with another payload: one of the two callers has a bug."""
+    """An idempotency key was used again with another payload, or in one run of a job for other work: one of the two is a bug."""
 
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"idempotency key {key!r} was first used with another payload, so this is not a repetition."
-            " Nothing was done. Give each piece of work its own key."
+            f"idempotency key {key!r} was first used with another payload or for other work, so this is not a repetition."
+            " Nothing was done. Give each piece of work its own key, as once_for(job, ..., step='...') does."
         )
         self.key = key
 

@@ -18,8 +18,10 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from functools import partial
 from hashlib import sha256
 from secrets import token_hex
+from types import CellType
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
@@ -154,11 +156,20 @@ class IdempotencyStore(ABC):
     async def once_for(
         self, job: Job, fn: Callable[..., Awaitable[Any]], /, *args: object, step: str = ""
     ) -> Any:
-        """`once` under the key of a job, with its variables as payload; `step` tells several effects of one job apart."""
+        """`once` under the key of a job, with its variables as payload; `step` tells several effects of one job apart.
+
+        Raises:
+            KeyReused: other work was done under this key in this run; also all that `once` raises.
+        """
         key = f"{job.idempotency_key}/{step}" if step else job.idempotency_key
-        return await self._once(
+        work = _work(fn, args)
+        if key in job.effects and not _same(job.effects[key], work):
+            raise KeyReused(key)  # it would not be done, and return what the other has returned
+        result = await self._once(
             key, fn, args, job.variables, self.policy, job.worker, job.type, self.job_id(job)
         )
+        job.effects[key] = work
+        return result
 
     async def once(
         self,
@@ -343,6 +354,28 @@ def _as_json(result: object) -> tuple[str, str]:
         return json.dumps(result, allow_nan=False), ""
     except (TypeError, ValueError, RecursionError) as error:
         return "null", str(error)
+
+
+def _work(fn: Callable[..., object], args: tuple[object, ...]) -> object:
+    """What tells a piece of work from others in one run: a function that is made anew, with the same values in it, is the same."""
+    if isinstance(fn, partial):
+        return _work(fn.func, (*fn.args, *args)), fn.keywords
+    inside = tuple(map(_content, getattr(fn, "__closure__", None) or ()))
+    return getattr(fn, "__code__", fn), getattr(fn, "__self__", None), inside, args
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a name that has no value yet
+        return None
+
+
+def _same(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # values of other people's: nobody can say that they differ
+        return True
 
 
 def fingerprint(payload: object) -> str:

@@ -214,6 +214,8 @@ class Job:
     engine: Engine | None = attrs.field(default=None, repr=False)
     completed: bool = attrs.field(default=False, init=False)
     """True once a transaction of its own has completed it."""
+    effects: dict[str, object] = attrs.field(factory=dict[str, object], init=False, repr=False)
+    """What was done in this run under which idempotency key."""
     deciding: bool = attrs.field(default=False, init=False, repr=False)
     """True while a transaction of its own is under way: then it is this that hears first whether the lease was lost."""
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from operator import index
 from random import Random
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -49,6 +50,7 @@ __all__ = [
     "label",
     "outcome_of_error",
     "outcome_of_result",
+    "the_wait",
 ]
 
 _LONGEST: Final = 2000
@@ -101,8 +103,13 @@ class Failed:
     """It failed: `retries` are left; if that is none, it is an incident."""
 
     reason: str
-    retries: int
-    retry_in: float = 0.0
+    # What looks like a number is made one here, where one handler's slip is one job's failure: an engine would meet it in the
+    # midst of a batch, again and again.
+    retries: int = attrs.field(converter=index)
+    retry_in: float = attrs.field(default=0.0, converter=float)
+    one_less: bool = False
+    """True if `retries` is one less than what it was claimed with. An operator may have given it others since: then it is one less than
+    those, in an engine that knows."""
 
 
 @attrs.frozen
@@ -111,7 +118,7 @@ class PutBack:
 
     why: Why
     reason: str = ""
-    retry_in: float = 0.0
+    retry_in: float = attrs.field(default=0.0, converter=float)
 
 
 @attrs.frozen
@@ -188,7 +195,7 @@ def outcome_of_error(
         wait = max(_REFUSED_FOR, verdict.retry_in)  # in this order: what is no number is less
         return PutBack(Why.REFUSED, _cut(verdict.why), wait)
     delay = verdict.delay if isinstance(verdict, RetryHere) else backoff.delay(1, random)
-    return Failed(_cut(shown(error)), max(job.retries - 1, 0), delay)
+    return Failed(_cut(shown(error)), max(job.retries - 1, 0), delay, one_less=True)
 
 
 def _errored(error: BpmnError, limit: int) -> Outcome:
@@ -196,13 +203,13 @@ def _errored(error: BpmnError, limit: int) -> Outcome:
         text = encode(error.variables, "the variables of its BpmnError", limit)
     except NotStorable as problem:
         return Incident(_cut(f"it raised {error}, but {problem}"))
-    return Errored(_cut(error.code), _cut(error.message), text)
+    return Errored(_cut(str(error.code)), _cut(str(error.message)), text)  # many codes are numbers
 
 
 def _wait(error: FailWithRetry, now: datetime) -> float:
     if error.retry_at is not None:
         return max(0.0, (error.retry_at - now).total_seconds())
-    return error.retry_in or 0.0
+    return float(error.retry_in or 0.0)
 
 
 def _cut(text: str) -> str:
@@ -259,8 +266,7 @@ def effect(outcome: Outcome) -> Effect:
     if isinstance(outcome, Failed) and not outcome.retries:
         return Effect(State.INCIDENT, error=reason, retries=0, deliveries=None)
     state = State.SCHEDULED if outcome.retry_in > 0 else State.READY
-    # One that cannot be stored would hold up its batch: too long, or what is no number.
-    wait = min(outcome.retry_in, LONGEST_WAIT) if outcome.retry_in > 0 else 0.0
+    wait = the_wait(outcome.retry_in)
     if isinstance(outcome, Failed):
         left = min(outcome.retries, MOST_RETRIES)
         return Effect(state, error=reason, retries=left, deliveries=None, retry_in=wait)
@@ -270,6 +276,11 @@ def effect(outcome: Outcome) -> Effect:
         return Effect(state, error=reason, attempt=-1, deliveries=-1, retry_in=wait)
     snoozes = int(outcome.why is Why.SNOOZED)
     return Effect(state, error=reason, attempt=-1, deliveries=None, snoozes=snoozes, retry_in=wait)
+
+
+def the_wait(seconds: float) -> float:
+    """A wait that can be stored: one that is too long, or no number, would hold up its batch."""
+    return min(seconds, LONGEST_WAIT) if seconds > 0 else 0.0
 
 
 def after(outcome: Outcome, row: Mapping[str, Any], now: float) -> dict[str, Any]:

@@ -27,6 +27,9 @@ _PATIENCE: Final = 5.0
 _LONGEST: Final = 60.0
 """Seconds between two looks at most: a clock can be set, and a machine sleep, while we count seconds of our own."""
 
+_SHORTEST: Final = 0.001
+"""And at least: with a period too short for its clock, an engine may say that the next one is now."""
+
 
 def _kind(kind: type[Any]) -> Any:
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -76,4 +79,4 @@ class Periodic:
             else:
                 wait = fired.next_in
                 condition.works("fire")
-            await ctx.sleep(min(wait, _LONGEST))
+            await ctx.sleep(max(_SHORTEST, min(wait, _LONGEST)))

@@ -1,6 +1,7 @@
 """Tables: rows as text, for people.
 
-Floor: the lowest of this room. Pure functions. The rule: a table is as wide as what is in it; only its last column may be cut.
+Floor: the lowest of this room. Pure functions. The rules: a table is as wide as what is in it; only its last column may be cut. An
+error may quote what a stranger sent: it is shown, and never told to the terminal.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["age", "bar", "columns", "cut", "number", "spark"]
+__all__ = ["age", "bar", "columns", "cut", "number", "plain", "spark"]
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -34,11 +35,17 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     text = str(value)
     # A tree is indented; a text that breaks into lines is not to break the table.
-    return " " * (len(text) - len(text.lstrip(" "))) + " ".join(text.split())
+    return " " * (len(text) - len(text.lstrip(" "))) + plain(" ".join(text.split()))
+
+
+def plain(text: str) -> str:
+    """Without what a terminal would obey: escape sequences, other controls, and turns of the direction of writing."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def cut(text: str, width: int) -> str:
-    """At most `width` characters; what is cut shows."""
+    """At most `width` characters, of which a terminal shows each; what is cut shows."""
+    text = plain(text)
     return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"[:width]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from math import inf, nan
 from random import Random
 
@@ -145,6 +147,22 @@ async def test_waits_that_are_no_number(engine):
     again = (await take(engine))["odd"]
     assert await engine.settle(again.lease, Failed("later", 1, nan))
     assert (await engine.find(odd)).state is State.READY
+
+
+@pytest.mark.parametrize("wait", [Decimal("1.5"), Fraction(3, 2), True])
+async def test_numbers_of_other_kinds(engine, wait):
+    """A wait that is a number of another kind is as good as any, and the rest of the batch is settled."""
+    odd, bad, _ = await put(engine, "odd", "bad", "good")
+    jobs = await take(engine)
+    told = [
+        Settlement(jobs["odd"].lease, PutBack(Why.SNOOZED, "later", wait)),
+        Settlement(jobs["bad"].lease, Failed("later", 2, wait)),
+        Settlement(jobs["good"].lease, DONE),
+    ]
+
+    assert (await engine.exchange(told)).refused == frozenset()
+    assert {(await engine.find(key)).due_in for key in (odd, bad)} == {float(wait)}
+    assert await states(engine) == {"scheduled": 2, "completed": 1}
 
 
 @pytest.mark.parametrize(

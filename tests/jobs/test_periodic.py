@@ -100,6 +100,31 @@ async def test_another_period(kind, request, tmp_path, clock):
             assert [key is not None for key in fired] == [True, False] * 3
 
 
+@pytest.mark.parametrize("kind", ENGINES)
+async def test_periods_that_are_no_whole_seconds(kind, request, tmp_path, clock):
+    """However a period is rounded, who waits for the next one waits for something, and then it has its job."""
+    if kind in ON_POSTGRES:
+        request.getfixturevalue("server")
+    random = Random(7)
+    async with opened(kind, tmp_path, clock) as engine:
+        for n in range(100):
+            every, offset = random.choice([0.1, 0.7, 1 / 3, 7.7]), random.choice([0, 0.1, 5.3])
+            clock.now = random.randrange(1, 10**6) * every + offset
+            fired = await engine.fire(f"{n}", every, offset, NewJob("a"))
+            assert 0 < fired.next_in <= every * 1.001
+            clock.pass_(fired.next_in)
+            again = await engine.fire(f"{n}", every, offset, NewJob("a"))
+            assert again.key is not None or again.next_in < 1e-6
+
+
+async def test_ten_times_a_second(autojump_clock, engine):
+    """A schedule of a tenth of a second has its jobs, and keeps no processor busy."""
+    async with at_work(Periodic("tick", NewJob("a"), every=0.1, engine=engine)):
+        await trio.sleep(100.05)
+
+    assert (await states(engine))["ready"] == 1001
+
+
 async def test_a_clock_set_back_a_little(clock):
     """A clock that is set back by less than a minute makes no period fire twice."""
     engine = MemoryEngine("shop", clock=clock)

@@ -8,7 +8,15 @@ import psycopg
 import pytest
 import trio
 
-from actors.jobs import KeyBusy, PostgresIdempotencyStore, Settlement
+from actors.jobs import (
+    Completed,
+    Incident,
+    KeyBusy,
+    NotSupported,
+    PostgresIdempotencyStore,
+    Settlement,
+    open_postgres,
+)
 from tests.jobs.kit import DONE, ask, claim, on_postgres, put, states, take
 
 
@@ -90,3 +98,71 @@ async def test_a_claim_that_is_cut_short(where, driver):
 
             assert found.refused == frozenset()
             assert await states(engine) == {"completed": 1}
+
+
+SETTINGS = {
+    "standard_conforming_strings": "off",
+    "array_nulls": "off",
+    "client_encoding": "'latin1'",
+    "default_tablespace": "'pg_default'",
+    "datestyle": "'German, DMY'",
+    "search_path": "'nowhere'",
+    "timezone": "'Asia/Kathmandu'",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), SETTINGS.items(), ids=SETTINGS)
+async def test_settings_of_old_programs(server, driver, name, value):
+    """However a database has its sessions begin, tables are made, and a job comes back with its text, whole or in part."""
+    database = server.create()
+    where = server.conninfo(database)
+    with default(where, name, value):
+        async with on_postgres(where, driver) as engine:
+            await put(engine, "€ 東", "\0", "NULL", of="b")
+            whole = await take(engine, of="b", most=2)
+            part = await take(engine, of="b", fetch=("name",))
+            told = [Settlement(whole["€ 東"].lease, Completed('{"x":"€ 東"}'))]
+            told += [Settlement(part["NULL"].lease, Incident("€ 東"))]
+            assert (await engine.exchange(told)).refused == frozenset()
+            assert (await engine.find(whole["€ 東"].key)).result == '{"x":"€ 東"}'
+            assert await states(engine, "b") == {"completed": 1, "incident": 1, "active": 1}
+    server.drop(database)
+
+
+async def test_an_encoding_of_the_environment(where, driver, monkeypatch):
+    """An encoding that is meant for other programs does not keep texts out."""
+    monkeypatch.setenv("PGCLIENTENCODING", "latin1")
+    async with on_postgres(f"{where} client_encoding=latin1", driver) as engine:
+        await put(engine, "東")
+        assert list(await take(engine)) == ["東"]
+
+
+def in_encoding(server, encoding):
+    name = f"in_{encoding.lower()}"
+    server.sql(
+        "postgres",
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'",
+    )
+    return name
+
+
+async def test_a_database_that_lacks_characters(server):
+    """A database in which a job could not say how it ended is refused before anything is made in it."""
+    name = in_encoding(server, "LATIN1")
+    with pytest.raises(NotSupported, match=r"LATIN1.*make one with ENCODING 'UTF8'"):
+        async with open_postgres(server.conninfo(name)):
+            pass
+    assert server.sql(name, "SELECT FROM pg_namespace WHERE nspname = 'treewarden'") == []
+    server.drop(name)
+
+
+async def test_a_database_without_an_encoding(server, driver):
+    """A database that knows no encoding keeps what it is given, and gives it back as text."""
+    name = in_encoding(server, "SQL_ASCII")
+    async with on_postgres(server.conninfo(name), driver) as engine:
+        (key,) = await put(engine, "€ 東")
+        job = (await take(engine))["€ 東"]
+        assert await engine.settle(job.lease, Incident("€"))
+        assert (await engine.find(key)).error == "€"
+        assert await states(engine) == {"incident": 1}
+    server.drop(name)

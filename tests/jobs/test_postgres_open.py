@@ -183,3 +183,22 @@ async def test_a_name_for_keys(where):
         assert other.key == usual.key
         assert other.idempotency_key != usual.idempotency_key
         assert engine.name in repr(engine)
+
+
+async def test_a_name_from_a_service_file(where, tmp_path, monkeypatch):
+    """A connection that a service file describes is named after its database, and not after whoever connects."""
+    known = psycopg.conninfo.conninfo_to_dict(where)
+    lines = [f"{word}={value}" for word, value in known.items()]
+    (tmp_path / "services").write_text("\n".join(["[shop]", *lines]), "utf-8")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+
+    async with open_postgres("service=shop") as engine:
+        assert engine.name == known["dbname"]
+
+
+@pytest.mark.parametrize("schema", ["user", "order", "all", "pg_jobs"])
+async def test_a_schema_that_is_a_word_of_the_server_s(empty, schema):
+    """A schema that cannot be called so is refused by name, before anything is made."""
+    with pytest.raises(OptionError, match=r"schema '.*' is a word of PostgreSQL's own"):
+        async with open_postgres(empty, schema=schema):
+            pass

@@ -19,10 +19,11 @@ from actors.jobs import (
     State,
     open_sqlite,
 )
-from actors.jobs.errors import NotStorable, SchemaTooNew
+from actors.jobs.errors import DatabaseMoved, NotStorable, SchemaTooNew
 from actors.jobs.sqlite import admin
 from actors.jobs.sqlite.database import Database, connect
 from actors.jobs.sqlite.schema import VERSION
+from actors.options import OptionError
 from tests.jobs.kit import ask, claim, put, states, take
 
 SLOW = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
@@ -318,6 +319,45 @@ async def test_a_file_that_is_no_database(tmp_path):
             pass
 
     assert str(path) in info.value.__notes__[0]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_was_deleted(tmp_path, clock, replaced):
+    """What would be written to a file that nobody can find any more is refused; with the file back in its place all goes on."""
+    path, away = tmp_path / "shop.db", tmp_path / "away.db"
+    async with open_sqlite(path, clock=clock) as engine:
+        await put(engine, "a")
+        path.rename(away)
+        if replaced:
+            path.write_bytes(b"")
+
+        with pytest.raises(DatabaseMoved, match=r"shop\.db was deleted or replaced"):
+            await put(engine, "b")
+        with pytest.raises(DatabaseMoved):
+            await engine.activate(claim())
+
+        away.replace(path)
+        await put(engine, "c")
+        assert list(await take(engine)) == ["a", "c"]
+
+
+async def test_a_path_that_is_relative_or_a_link(tmp_path, clock, monkeypatch):
+    """A file is the same one wherever the process goes, and whatever becomes of a link to it."""
+    link, file = tmp_path / "link.db", tmp_path / "file.db"
+    link.symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    async with open_sqlite("link.db", clock=clock) as engine:
+        await put(engine, "a")
+        monkeypatch.chdir("/")
+        link.unlink()
+        assert list(await take(engine)) == ["a"]
+
+
+async def test_a_path_that_is_empty():
+    """No path is refused: SQLite would take it for a file that is gone with the connection."""
+    with pytest.raises(OptionError, match="path is empty"):
+        async with open_sqlite(""):
+            pass
 
 
 async def test_ten_megabytes(tmp_path, clock):

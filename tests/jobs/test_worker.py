@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 import trio
@@ -83,6 +84,8 @@ async def test_a_job_is_handled(autojump_clock, engine):
         (ExceptionGroup("g", [ValueError(), FailWithRetry()]), State.SCHEDULED, "failed", 2),
         (ValueError("half a character: \ud800"), State.SCHEDULED, "failed", 2),
         (BpmnError("\ud800"), State.ERRORED, "errored", 3),
+        (BpmnError(404, ValueError("not there")), State.ERRORED, "errored", 3),
+        (FailWithRetry("later", retry_in=Decimal("1.5")), State.SCHEDULED, "snoozed", 3),
         (
             BulkheadFull("b", limit=1, waiting=0, waited=None, retry_after=0),
             State.SCHEDULED,

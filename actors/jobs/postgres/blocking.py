@@ -275,9 +275,12 @@ def perform(
 
 
 def _rows(db: psycopg.Connection[Any], step: Step, prepare: bool | None) -> Rows:
-    # The connection may be somebody else's, and so what it makes of rows.
-    cursor = db.cursor(row_factory=tuple_row)
+    # The connection may be somebody else's, and so what it makes of rows and of placeholders.
+    cursor = psycopg.Cursor(db, row_factory=tuple_row)
     cursor.execute(step.sql, step.values, prepare=prepare if step.hot else None)
+    if cursor.pgresult is None:  # and so may be a pipeline, in which answers come later
+        with db.pipeline() as pipeline:
+            pipeline.sync()
     return cursor.fetchall() if has_rows(cursor) else []
 
 

@@ -20,10 +20,12 @@ __all__ = ["Address", "connector"]
 # What a planner that knows none of the numbers has to be kept from: a table of a minute ago and one of a million rows get the
 # same plans, all by index, and they are made once.
 # Whoever waited for a lock has to see what was written meanwhile, whatever isolation is the default of the database.
+# Some old programs have these two otherwise, for a whole database: then one text in ours is another, and nothing is a text.
 # A table that somebody has locked keeps them for so long at most, since they share these connections with the renewal of leases.
 _HOT: Final = (
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
     " SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan;"
+    " SET standard_conforming_strings = on; SET array_nulls = on;"
     " SET default_transaction_isolation = 'read committed'; SET lock_timeout = '10s'"
 )
 # A peer that is gone without a word is noticed within half a minute, not after the two hours of the operating system.
@@ -65,6 +67,7 @@ class Address:
             "connect_timeout": max(1, round(connect_timeout)),
             **_ALIVE,
             **found,
+            "client_encoding": "utf8",  # with any other, not every text could be said
         }
         defaults = {
             one.keyword.decode(): (one.val or b"").decode()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.jobs.errors import NotSupported
 from actors.jobs.idempotency import (
     Begin,
     Decision,
@@ -32,6 +33,7 @@ _DAY: Final = 86400
 _NO_PARTITION: Final = "23514"
 _LOCKED: Final = "55P03"
 _GONE: Final = "42P01"
+_FORBIDDEN: Final = "42501"
 _SETTLED: Final = 3600
 """Seconds after which no claim is under way any more that began in a day, or found a record before it expired."""
 _BATCH: Final = 5000
@@ -139,7 +141,16 @@ class PostgresIdempotencyStore(IdempotencyStore):
         except Exception as error:
             if getattr(error, "sqlstate", None) != _NO_PARTITION:
                 raise
-        await self._engine.carry_out(Task(self._new_day, atomic=True))
+        try:
+            await self._engine.carry_out(Task(self._new_day, atomic=True))
+        except Exception as error:
+            if getattr(error, "sqlstate", None) != _FORBIDDEN:
+                raise
+            raise NotSupported(
+                self._engine.name,
+                "idempotency records for a role that may not make the table of a day: let it own the tables"
+                " (GRANT owner TO role), or do without records",
+            ) from error
         return await self._engine.carry_out(task)
 
     async def extend(self, key: str, owner: str, seconds: float) -> bool:
@@ -175,8 +186,8 @@ class PostgresIdempotencyStore(IdempotencyStore):
             return await self._engine.carry_out(Task(partial(self._without, day), atomic=True))
         except Exception as error:
             # Somebody reads it, a backup perhaps: all would wait behind us if we waited. The next call will find it. Or
-            # another node has dropped it.
-            if getattr(error, "sqlstate", None) not in (_LOCKED, _GONE):
+            # another node has dropped it; or it is not ours to drop, and is emptied.
+            if getattr(error, "sqlstate", None) not in (_LOCKED, _GONE, _FORBIDDEN):
                 raise
             return 0
 

@@ -80,13 +80,13 @@ async def open_postgres(
     hot = connector(address, hot=True, prepared=not pooler)
     plain = connector(address, hot=False, prepared=not pooler)
     start = partial(_prepare, plain, schema, str(address), migrate)
-    await trio.to_thread.run_sync(start, abandon_on_cancel=True)
+    database = await trio.to_thread.run_sync(start, abandon_on_cancel=True)
 
     def link(make: Callable[[], psycopg.Connection[Any]]) -> Link:
         return Link(make, str(address), prepared=not pooler)
 
     # Two engines in one database give the same keys to their jobs, which are not the same work to anybody else.
-    title = name or (address.database if schema == _SCHEMA else f"{address.database}.{schema}")
+    title = name or (database if schema == _SCHEMA else f"{database}.{schema}")
     workers: Runner
     if driver == "native":
         from actors.jobs.postgres.native import NativePool
@@ -128,9 +128,11 @@ def _check(schema: object, driver: object, connections: object) -> None:
 
 def _prepare(
     connect: Callable[[], psycopg.Connection[Any]], schema: str, where: str, write: bool
-) -> None:
+) -> str:
+    """Bring the tables up to date; the name of the database, which a service file may know and the connection string not."""
     db = connect()
     try:
         tables.migrate(db, schema, where, write=write)
+        return db.info.dbname
     finally:
         db.close()

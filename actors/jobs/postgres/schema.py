@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.jobs.errors import NotSupported, SchemaTooNew
+from actors.options import OptionError
 
 if TYPE_CHECKING:
     import psycopg
@@ -18,6 +19,8 @@ __all__ = ["OLDEST", "VERSION", "channel", "migrate"]
 
 OLDEST: Final = 130000
 """The oldest server that is supported."""
+_ENCODINGS: Final = ("UTF8", "SQL_ASCII")
+"""Of a database: others lack characters, and SQL_ASCII keeps what it is given."""
 
 _FIRST: Final = """
 CREATE TABLE {s}.jobs (
@@ -98,6 +101,13 @@ INSERT INTO {s}.jobs_schema VALUES (1, {v}) ON CONFLICT (one) DO UPDATE SET vers
 """
 
 
+# Tables with partitions are refused where a role or a database names as its default what is the default anyway.
+_NO_TABLESPACE: Final = """
+SELECT set_config('default_tablespace', '', true) FROM pg_database d JOIN pg_tablespace t ON t.oid = d.dattablespace
+WHERE d.datname = current_database() AND t.spcname = current_setting('default_tablespace')
+"""
+
+
 def channel(schema: str) -> str:
     """What is listened to; two schemas of one database do not hear each other."""
     return f"{schema}_jobs"
@@ -108,11 +118,20 @@ def migrate(db: psycopg.Connection[Any], schema: str, where: str, *, write: bool
 
     Raises:
         SchemaTooNew: it was written by a later version of this library.
-        NotSupported: the server is too old, or the schema is and `write` is false.
+        NotSupported: the server is too old, or the schema is and `write` is false; or the database has not all characters.
+        OptionError: no schema can be called that.
     """
     if db.info.server_version < OLDEST:
         found = db.info.server_version // 10000
         raise NotSupported(where, f"PostgreSQL {found}; 13 or later is needed")
+    encoding = db.info.parameter_status("server_encoding")
+    if encoding not in _ENCODINGS:
+        raise NotSupported(
+            where,
+            f"a database in {encoding}, which lacks most characters, so that a job could not say how it ended:"
+            " make one with ENCODING 'UTF8'",
+        )
+    _check_name(db, schema)
     found = _version(db, schema)
     if found > VERSION:
         raise SchemaTooNew(where, found=found, known=VERSION)
@@ -132,8 +151,18 @@ def migrate(db: psycopg.Connection[Any], schema: str, where: str, *, write: bool
             raise SchemaTooNew(where, found=found, known=VERSION)
         if not db.execute("SELECT FROM pg_namespace WHERE nspname = %s", [schema]).rowcount:
             db.execute(f"CREATE SCHEMA {schema}".encode())
+        db.execute(_NO_TABLESPACE)
         for step in (*_STEPS[found:], _STAMP):
             db.execute(step.format(s=schema, v=VERSION).encode())
+
+
+def _check_name(db: psycopg.Connection[Any], schema: str) -> None:
+    plain = db.execute("SELECT quote_ident(%s)", [schema]).fetchone() == (schema,)
+    if not plain or schema.startswith("pg_"):
+        raise OptionError(
+            f"schema {schema!r} is a word of PostgreSQL's own: choose another name",
+            option="schema",
+        )
 
 
 def _version(db: psycopg.Connection[Any], schema: str) -> int:

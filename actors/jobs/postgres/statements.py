@@ -55,7 +55,7 @@ _TAKE: Final = """
     FROM gate"""
 
 _ODD: Final = " + ".join(
-    rf"position('{escape}' IN j.variables::text)" for escape in (r"\u0000", r"\ud", r"\uD")
+    rf"position(E'\{escape}' IN j.variables::text)" for escape in (r"\u0000", r"\ud", r"\uD")
 )
 _TAKEN: Final = f"""
     RETURNING j.id, j.priority, j.due_at, j.claims, j.retries, j.attempt, j.deliveries, j.snoozes, j.idempotency_key,
@@ -162,17 +162,21 @@ SELECT extract(epoch FROM gate.now)::float8,
 {_ROWS}"""
 """Claims whatever there is, and sets aside what was handed out too often. Rows as of `CLAIM_FAST`."""
 
+# A job that failed in the usual way has one retry less than it has by now, which may not be what it was claimed with.
+_STATE: Final = """
+    CASE WHEN NOT x.one_less THEN x.state WHEN j.retries <= 1 THEN 'incident' WHEN x.retry_in > 0 THEN 'scheduled' ELSE 'ready' END"""
+
 SETTLE: Final = f"""
 WITH {_NOW},
 x AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(told)s::json) AS x (
         id bigint, token bigint, state text, retries bigint, attempt int, deliveries int, snoozes int, retry_in float8,
-        result text, error text, error_code text, finished boolean, poison boolean)
+        result text, error text, error_code text, finished boolean, poison boolean, one_less boolean)
 ),
 told AS (
     UPDATE {{s}}.jobs j SET
-        state = x.state,
-        retries = coalesce(x.retries, j.retries),
+        state = {_STATE},
+        retries = CASE WHEN x.one_less THEN greatest(j.retries - 1, 0) ELSE coalesce(x.retries, j.retries) END,
         attempt = greatest(j.attempt + x.attempt, 0),
         deliveries = CASE WHEN x.deliveries IS NULL THEN 0 ELSE greatest(j.deliveries + x.deliveries, 0) END,
         snoozes = j.snoozes + x.snoozes,
@@ -181,7 +185,7 @@ told AS (
         error = coalesce(x.error, j.error),
         error_code = coalesce(x.error_code, j.error_code),
         finished_at = CASE WHEN finished THEN now END,
-        incident_at = CASE WHEN x.state = 'incident' THEN now ELSE j.incident_at END
+        incident_at = CASE WHEN {_STATE} = 'incident' THEN now ELSE j.incident_at END
     FROM clock, x
     WHERE j.id = x.id AND j.claims = x.token AND j.state || '' = 'active'
     RETURNING j.id, j.claims, j.type, j.state, j.error, j.deliveries, j.worker, j.variables, x.poison
@@ -265,10 +269,13 @@ SELECT pg_notify(%(channel)s, %(origin)s || x.type) FROM unnest(%(types)s::text[
 
 FIRE: Final = f"""
 WITH {_NOW},
-seen AS MATERIALIZED (
+rounded AS (
     SELECT extract(epoch FROM now)::float8 AS at,
         floor((extract(epoch FROM now)::float8 - %(offset)s) / %(every)s)::bigint AS period
     FROM clock
+),
+seen AS MATERIALIZED (
+    SELECT at, CASE WHEN (period + 1) * %(every)s + %(offset)s <= at THEN period + 1 ELSE period END AS period FROM rounded
 ),
 won AS (
     INSERT INTO {{s}}.job_schedules AS old SELECT %(schedule)s, period FROM seen

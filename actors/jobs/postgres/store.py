@@ -14,7 +14,7 @@ from typing import Any, Final
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead
 from actors.jobs.errors import NotStorable
 from actors.jobs.job import Job, Lease, decode
-from actors.jobs.outcomes import Completed, Poisoned, effect
+from actors.jobs.outcomes import Completed, Failed, Poisoned, effect, the_wait
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import statements as sql
 from actors.jobs.postgres.steps import Copy, Plan, Rows, Step
@@ -152,9 +152,12 @@ class Store:
             for name in ("error", "error_code"):
                 if row[name] is not None:
                     row[name] = row[name].replace("\0", "\ufffd")
-            told.append({"id": key, "token": token, **row})
+            one_less = isinstance(one.outcome, Failed) and one.outcome.one_less
+            if isinstance(one.outcome, Failed) and one_less:
+                row["retry_in"] = the_wait(one.outcome.retry_in)  # it may have retries by now
+            told.append({"id": key, "token": token, "one_less": one_less, **row})
         told.sort(key=itemgetter("id"))
-        return self.step("SETTLE", told=json.dumps(told), **self._ring)
+        return self.step("SETTLE", told=json.dumps(told, ensure_ascii=False), **self._ring)
 
     def _read(
         self,

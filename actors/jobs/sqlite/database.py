@@ -8,10 +8,13 @@ Floor: the lowest of this room. Theory:
   that one which fails takes nothing else with it.
 * A write that has begun is waited for, whatever happens; one that has not is withdrawn. A read is interrupted.
 * The thread is a daemon: a database that nobody closed does not keep the process.
+* A file that was deleted, or has another in its place, still takes what is written to it, and nobody will ever read that. So it is
+  looked at before each commit.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections import deque
@@ -23,6 +26,7 @@ import attrs
 import outcome
 import trio
 
+from actors.jobs.errors import DatabaseMoved
 from actors.records import Record, record
 
 __all__ = ["Connection", "Database", "DatabaseStatistics", "Inline", "Runner", "connect", "lend"]
@@ -62,10 +66,49 @@ class Runner(Protocol):
         """Close the connection; what was asked for before is done first."""
 
 
+_ENDS: Final = re.compile(r"\s*(COMMIT|END|ROLLBACK(?!\s+(TRANSACTION\s+)?TO))\b", re.IGNORECASE)
+_KEPT: Final = (
+    "this connection is in a transaction that is committed when the function returns and rolled back when it raises: leave out"
+    " 'with connection:', commit(), rollback() and close(), and give each statement of a script to execute()"
+)
+
+
+class Lent(sqlite3.Cursor):
+    """A cursor of a connection that a function of a user's has."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Self:
+        if _ENDS.match(sql):
+            raise sqlite3.ProgrammingError(_KEPT)
+        return super().execute(sql, parameters)
+
+    def executescript(self, sql_script: str, /) -> Self:
+        raise sqlite3.ProgrammingError(_KEPT)  # it commits what is open before it begins
+
+
 class Connection(sqlite3.Connection):
     """Ours. While a function of a user's has it, what would end its transaction is refused: it is not the function's to end."""
 
     lent = False
+
+    def lend(self) -> None:
+        """Look at each statement from now on; what is the engine's own need not be looked at."""
+        self.lent = True
+        vars(self).update(cursor=self._cursor, execute=self._execute, executescript=self._script)
+
+    def take_back(self) -> None:
+        """End `lend`."""
+        self.lent = False
+        for name in ("cursor", "execute", "executescript"):
+            vars(self).pop(name, None)
+
+    def _cursor(self, factory: Any = Lent) -> Any:
+        return super().cursor(factory)
+
+    def _execute(self, sql: str, parameters: Any = (), /) -> Any:
+        return self._cursor().execute(sql, parameters)
+
+    def _script(self, sql_script: str, /) -> Any:
+        return self._cursor().executescript(sql_script)
 
     def __enter__(self) -> Self:
         self._keep()
@@ -85,22 +128,25 @@ class Connection(sqlite3.Connection):
 
     def _keep(self) -> None:
         if self.lent:
-            raise sqlite3.ProgrammingError(
-                "this connection is in a transaction that is committed when the function returns and rolled back when it"
-                " raises: leave out 'with connection:', commit(), rollback() and close()"
-            )
+            raise sqlite3.ProgrammingError(_KEPT)
 
 
 def lend(db: sqlite3.Connection, fn: Callable[..., T], *args: object) -> T:
     """Call `fn(db, *args)`, a function of a user's. How it wants its rows is its own affair, and over with it."""
     kept = db.row_factory, db.text_factory
     if isinstance(db, Connection):
-        db.lent = True
+        db.lend()
     try:
-        return fn(db, *args)
+        result = fn(db, *args)
+        if not db.in_transaction:
+            # As it is after "OR ROLLBACK": what came now would be written piece by piece.
+            raise sqlite3.OperationalError(
+                "the transaction was rolled back while the function had it: nothing of it was written"
+            )
+        return result
     finally:
         if isinstance(db, Connection):
-            db.lent = False
+            db.take_back()
         db.row_factory, db.text_factory = kept
 
 
@@ -160,6 +206,8 @@ class Database:
 
     def __init__(self, db: sqlite3.Connection, name: str) -> None:
         self._db = db
+        self._path = str(db.execute("PRAGMA database_list").fetchone()[2])  # empty if in memory
+        self._file = _file(self._path) if self._path else None
         self._orders: deque[_Order] = deque()
         self._lock = threading.Condition()
         self._closing = False
@@ -245,6 +293,7 @@ class Database:
     def _commit(self, orders: list[_Order]) -> None:
         db, alone = self._db, len(orders) == 1
         try:
+            self._look_at_file()
             db.execute("BEGIN IMMEDIATE")
             for order in orders:
                 order.result = (
@@ -261,6 +310,10 @@ class Database:
                 if not isinstance(order.result, outcome.Error):
                     order.result = outcome.Error(error)
 
+    def _look_at_file(self) -> None:
+        if self._file is not None and _file(self._path) not in (self._file, None):
+            raise DatabaseMoved(self._path)
+
     def statistics(self) -> DatabaseStatistics:
         """One look."""
         with self._lock:
@@ -276,16 +329,27 @@ class Database:
         return f"<Database {state}, {len(self._orders)} waiting, {self.commits} commits>"
 
 
+def _file(path: str) -> tuple[int, int] | None:
+    """Which file stands there; None if that cannot be told, and zeros if there is none."""
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return 0, 0
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _in_savepoint(
     db: sqlite3.Connection, fn: Callable[[sqlite3.Connection], Any]
 ) -> outcome.Outcome[Any]:
-    db.execute("SAVEPOINT one")
+    db.execute("SAVEPOINT one_of_several")
     result: outcome.Outcome[Any] = outcome.capture(fn, db)
     if isinstance(result, outcome.Error):
         if not db.in_transaction:
             raise result.error  # SQLite has undone all of the transaction, as it does when the disk is full
-        db.execute("ROLLBACK TO one")
-    db.execute("RELEASE one")
+        db.execute("ROLLBACK TO one_of_several")
+    db.execute("RELEASE one_of_several")
     return result
 
 

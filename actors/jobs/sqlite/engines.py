@@ -39,6 +39,7 @@ from actors.jobs.sqlite.database import (
     lend,
 )
 from actors.jobs.sqlite.schema import migrate
+from actors.options import OptionError
 from actors.records import record
 
 __all__ = ["MemoryEngine", "SQLEngine", "SQLiteEngine", "SQLiteStatistics", "open_sqlite"]
@@ -246,9 +247,13 @@ async def open_sqlite(
         max_bytes: the longest JSON text of variables.
 
     Raises:
+        OptionError: there is no path.
         SchemaTooNew: a later version of this library wrote it.
         sqlite3.DatabaseError: it cannot be opened, or is something else.
     """
+    if not str(path):
+        # For SQLite that is a file without a name, which is gone with the connection, and the jobs with it.
+        raise OptionError("path is empty: name a file, or use MemoryEngine()", option="path")
     found = await trio.to_thread.run_sync(partial(_open, path, synchronous))
     database = Database(found, str(path))
     try:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any, Final
 
-from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead
+import attrs
+
+from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead, the_period
 from actors.jobs.errors import LeaseLost, NotStorable
 from actors.jobs.job import Job, Lease, NewJob, decode, encode
-from actors.jobs.outcomes import Completed, Outcome, Poisoned, State, after
+from actors.jobs.outcomes import Completed, Failed, Outcome, Poisoned, State, after
 from actors.jobs.poison import PoisonJob
 from actors.jobs.sqlite.database import lend
 
@@ -70,8 +72,7 @@ def fire(
     db: sqlite3.Connection, now: float, schedule: str, every: float, offset: float, job: Prepared
 ) -> Fired:
     """Enqueue the job of the period that `now` is in, if it is the first to ask."""
-    period = int((now - offset) // every)
-    next_in = (period + 1) * every + offset - now
+    period, next_in = the_period(now, every, offset)
     changed = db.execute(
         "INSERT INTO job_schedules VALUES (?, ?) ON CONFLICT (name)"
         " DO UPDATE SET period = excluded.period"
@@ -159,6 +160,8 @@ def _settle(db: sqlite3.Connection, now: float, lease: Lease, outcome: Outcome) 
     row = db.execute(f"SELECT * FROM jobs WHERE {_HELD}", held).fetchone()
     if row is None:
         return False
+    if isinstance(outcome, Failed) and outcome.one_less:
+        outcome = attrs.evolve(outcome, retries=max(row["retries"] - 1, 0))
     changes = after(outcome, dict(row), now)
     if isinstance(outcome, Poisoned):
         set_aside(db, now, row, outcome.reason)
