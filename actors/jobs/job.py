@@ -31,6 +31,7 @@ __all__ = [
     "NewJob",
     "decode",
     "encode",
+    "key_of",
 ]
 
 MAX_BYTES: Final = 4_000_000
@@ -54,6 +55,16 @@ class Lease(NamedTuple):
     key: str
     token: str
     """Opaque: equal or not, nothing else."""
+
+
+def key_of(engine: str, key: str, created: int) -> str:
+    """The idempotency key of a job that was given none.
+
+    Args:
+        created: when it was put in, in milliseconds. A database that was made anew, or restored from a backup, gives numbers again that
+            other jobs had. Who knows their keys would take the new job for one of those, and answer with what was done then.
+    """
+    return f"{engine}/{key}-{created:x}"
 
 
 def encode(variables: object, what: str, limit: int = MAX_BYTES) -> str:
@@ -201,7 +212,7 @@ class Job:
     deadline: float
     """When the lease runs out unless renewed, by the engine's clock."""
     idempotency_key: str
-    """Stable over all runs of this job: pass it to whatever must not act twice."""
+    """Stable over all runs of this job, and no other job's: pass it to whatever must not act twice."""
     fence: int = 0
     """Grows with each claim of this job, for downstream systems that refuse older writers; 0 if the engine has no such number."""
     priority: int = 0

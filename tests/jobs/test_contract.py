@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from actors.jobs import (
@@ -26,7 +28,21 @@ async def test_a_job_comes_as_it_was_put_in(engine):
 
     assert (job.key, job.type, job.variables) == (key, "a", {"name": "x"})
     assert (job.retries, job.attempt, job.deliveries, job.priority) == (7, 1, 1, 3)
-    assert (job.idempotency_key, job.worker, job.fence) == (f"shop/{key}", "w7", 1)
+    assert (job.worker, job.fence) == ("w7", 1)
+    assert re.fullmatch(rf"shop/{key}-[0-9a-f]+", job.idempotency_key)
+
+
+async def test_a_key_for_downstream_stays(engine, clock):
+    """The key that a job has of its own is the same in each of its runs, and another one for each job."""
+    await put(engine, "x", "y")
+    first = await take(engine)
+    clock.pass_(100)
+    again = await take(engine)
+
+    assert {name: job.idempotency_key for name, job in first.items()} == {
+        name: job.idempotency_key for name, job in again.items()
+    }
+    assert len({job.idempotency_key for job in first.values()}) == 2
 
 
 async def test_a_key_for_downstream_can_be_given(engine):

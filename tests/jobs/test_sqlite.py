@@ -210,7 +210,21 @@ async def test_jobs_outlive_the_process(tmp_path, clock):
     async with open_sqlite(tmp_path / "x.db", clock=clock) as engine:
         job = (await take(engine))["x"]
 
-    assert (job.key, job.idempotency_key) == (key, f"x/{key}")
+    assert (job.key, job.idempotency_key) == (key, f"x/{key}-{int(clock() * 1000):x}")
+
+
+async def test_a_database_made_anew_gives_no_old_keys_to_the_other_side(tmp_path, clock):
+    """A new file counts from 1 again, and its jobs are not taken for those that had these numbers before."""
+    seen = []
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+        async with open_sqlite(tmp_path / name / "x.db", clock=clock) as engine:
+            await put(engine, "x")
+            seen.append((await take(engine))["x"])
+        clock.pass_(1)
+
+    assert seen[0].key == seen[1].key
+    assert seen[0].idempotency_key != seen[1].idempotency_key
 
 
 async def test_keys_are_not_used_again(tmp_path, clock):

@@ -59,6 +59,7 @@ _ODD: Final = " + ".join(
 )
 _TAKEN: Final = f"""
     RETURNING j.id, j.priority, j.due_at, j.claims, j.retries, j.attempt, j.deliveries, j.snoozes, j.idempotency_key,
+        (extract(epoch FROM j.created_at) * 1000)::bigint AS created,
         CASE WHEN %(fetch)s::text[] IS NULL OR {_ODD} > 0 THEN j.variables::text END AS whole,
         CASE WHEN %(fetch)s::text[] IS NOT NULL AND {_ODD} = 0 THEN ARRAY(
             SELECT (j.variables -> x.name)::text FROM unnest(%(fetch)s::text[]) WITH ORDINALITY AS x (name, n) ORDER BY n
@@ -67,7 +68,7 @@ _TAKEN: Final = f"""
 
 _ROWS: Final = """
     taken.id, taken.claims, taken.retries, taken.attempt, taken.deliveries, taken.priority, taken.snoozes,
-    taken.idempotency_key, taken.whole, taken.parts
+    taken.idempotency_key, taken.created, taken.whole, taken.parts
 FROM gate LEFT JOIN taken ON true
 ORDER BY taken.priority DESC, taken.due_at, taken.id"""
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead
 from actors.jobs.errors import NotStorable
-from actors.jobs.job import Job, Lease, decode
+from actors.jobs.job import Job, Lease, decode, key_of
 from actors.jobs.outcomes import Completed, Failed, Poisoned, effect, the_wait
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import statements as sql
@@ -194,7 +194,7 @@ class Store:
             (_, _, _, _, _, _, number, claims, retries, attempt, deliveries, priority, snoozes) = (
                 row[:13]
             )
-            given, whole, parts = row[13:]
+            given, created, whole, parts = row[13:]
             key, problem = str(number), ""
             try:
                 if parts is None:
@@ -220,7 +220,7 @@ class Store:
                 deliveries=deliveries,
                 lease=Lease(key, str(claims)),
                 deadline=deadline,
-                idempotency_key=given or f"{name}/{key}",
+                idempotency_key=given or key_of(name, key, created),
                 fence=claims,
                 priority=priority,
                 snoozes=snoozes,

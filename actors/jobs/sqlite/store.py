@@ -16,7 +16,7 @@ import attrs
 
 from actors.jobs.engine import Claim, Enqueued, Exchange, Fired, Settlement, most_ahead, the_period
 from actors.jobs.errors import LeaseLost, NotStorable
-from actors.jobs.job import Job, Lease, NewJob, decode, encode
+from actors.jobs.job import Job, Lease, NewJob, decode, encode, key_of
 from actors.jobs.outcomes import Completed, Failed, Outcome, Poisoned, State, after
 from actors.jobs.poison import PoisonJob
 from actors.jobs.sqlite.database import lend
@@ -197,9 +197,7 @@ def set_aside(db: sqlite3.Connection, now: float, row: sqlite3.Row, reason: str)
 
 
 _ORDER: Final = "ORDER BY priority DESC, due_at, id LIMIT ?"
-_COLUMNS: Final = (
-    "id, priority, due_at, worker, claims, retries, attempt, deliveries, snoozes, idempotency_key"
-)
+_COLUMNS: Final = "id, priority, due_at, worker, claims, retries, attempt, deliveries, snoozes, idempotency_key, created_at"
 
 
 def _claim(
@@ -290,7 +288,20 @@ def _candidates(
 
 def _job(row: sqlite3.Row, now: float, name: str, claim: Claim) -> Job:
     """The job as it is from now on."""
-    number, priority, _, _, claims, retries, attempt, deliveries, snoozes, given, *payload = row
+    (
+        number,
+        priority,
+        _,
+        _,
+        claims,
+        retries,
+        attempt,
+        deliveries,
+        snoozes,
+        given,
+        created,
+        *payload,
+    ) = row
     key, claims = str(number), claims + 1
     return Job(
         key=key,
@@ -301,7 +312,7 @@ def _job(row: sqlite3.Row, now: float, name: str, claim: Claim) -> Job:
         deliveries=deliveries + 1,
         lease=Lease(key, str(claims)),
         deadline=now + claim.lease,
-        idempotency_key=given or f"{name}/{key}",
+        idempotency_key=given or key_of(name, key, int(created * 1000)),
         fence=claims,
         priority=priority,
         snoozes=snoozes,
