@@ -313,11 +313,19 @@ class Engine(ABC):
         raise NotSupported(self.name, "pausing a type")
 
     async def limit(self, job_type: str, most: int | None) -> None:
-        """Let at most so many jobs of the type be active at once, over all workers; None is no limit."""
+        """Let at most so many jobs of the type be active at once, over all workers; None is no limit.
+
+        Raises:
+            OptionError: it is no whole number from 0, or no job can be of that type.
+        """
         raise NotSupported(self.name, "a limit for a type")
 
     async def prune(self, older_than: float) -> int:
-        """Delete jobs that were finished longer than that many seconds ago. Returns how many."""
+        """Delete jobs that were finished longer than that many seconds ago. Returns how many.
+
+        Raises:
+            OptionError: it is no number from 0.
+        """
         raise NotSupported(self.name, "pruning")
 
     @abstractmethod

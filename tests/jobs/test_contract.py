@@ -179,20 +179,6 @@ async def test_put_back_costs_nothing(engine, clock, why):
     assert (await take(engine))["x"].attempt == 1
 
 
-async def test_time_that_passes_is_told_of_those_that_wait_for_it(engine, clock):
-    """A job says how long it has been due while it waits for a worker, and nothing of it while it waits for none."""
-    (key,) = await put(engine, "x")
-    clock.pass_(5)
-    assert (await engine.find(key)).due_in == -5
-
-    lease = (await take(engine))["x"].lease
-    assert (await engine.find(key)).due_in == 0
-    await engine.settle(lease, failed(0))
-    clock.pass_(5)
-    (info,) = await engine.jobs("incident")
-    assert (info.due_in, info.incident_for) == (0, 5)
-
-
 async def test_a_crash_counts(engine):
     """A job that went down with its worker is available at once and keeps its count of deliveries."""
     await put(engine, "x")

@@ -200,6 +200,47 @@ async def test_types_that_are_strange(engine, of):
     assert await engine.poison(of, most=10**30) == ()
 
 
+async def test_time_that_passes_is_told_of_those_that_wait_for_it(engine, clock):
+    """A job says how long it has been due while it waits for a worker, and nothing of it while it waits for none."""
+    (key,) = await put(engine, "x")
+    clock.pass_(5)
+    assert (await engine.find(key)).due_in == -5
+
+    lease = (await take(engine))["x"].lease
+    assert (await engine.find(key)).due_in == 0
+    await engine.settle(lease, failed(0))
+    clock.pass_(5)
+    (info,) = await engine.jobs("incident")
+    assert (info.due_in, info.incident_for) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("verb", "args", "option"),
+    [
+        ("set_retries", (2.5,), "retries"),
+        ("set_retries", (-1,), "retries"),
+        ("set_retries", (True,), "retries"),
+        ("set_retries", (10**12,), "retries"),
+        ("resolve", ("2",), "retries"),
+        ("limit", (float("nan"),), "most"),
+        ("limit", (-1,), "most"),
+        ("prune", (), "older_than"),
+    ],
+    ids=repr,
+)
+async def test_odd_wishes_change_nothing(engine, verb, args, option):
+    """Numbers that mean nothing are refused by every engine with the option's name, before anything is changed."""
+    (key,) = await put(engine, "x")
+    before = await engine.find(key)
+    asked = {"limit": ("a", *args), "prune": (float("nan"),)}.get(verb, (key, *args))
+    with pytest.raises(OptionError) as caught:
+        await getattr(engine, verb)(*asked)
+
+    assert caught.value.option == option
+    assert (await engine.find(key)).retries == before.retries
+    assert (await engine.statistics()).limits == {}
+
+
 async def test_a_job_of_a_strange_type_is_listed(engine):
     """A type with quotation marks and other scripts in it is found by its list."""
     of = "'\"\\%s?:{} ü東"

@@ -27,7 +27,6 @@ from actors.jobs.engine import (
 )
 from actors.jobs.errors import EngineUnreachable, LeaseLost
 from actors.jobs.job import Lease, NewJob, encode
-from actors.jobs.listing import the_most, the_state, the_type
 from actors.jobs.outcomes import Failed, PutBack, State
 from actors.jobs.poison import PoisonJob
 from actors.jobs.postgres import admin, schema as tables
@@ -35,6 +34,15 @@ from actors.jobs.postgres.runner import ListenerStatistics, PoolStatistics, Runn
 from actors.jobs.postgres.steps import Step, Task
 from actors.jobs.postgres.store import COPY_FROM, Store
 from actors.jobs.postgres.values import prepare
+from actors.jobs.wishes import (
+    one_type,
+    the_age,
+    the_limit,
+    the_most,
+    the_retries,
+    the_state,
+    the_type,
+)
 from actors.records import record
 
 if TYPE_CHECKING:
@@ -228,14 +236,12 @@ class PostgresEngine(DatabaseEngine):
         return await self._calls.run(Task(partial(self._admin.cancel, key))) is not None
 
     async def set_retries(self, key: str, retries: int) -> None:
-        if retries < 0:
-            raise ValueError(f"retries must be 0 or more, not {retries!r}")
-        await self._calls.run(Task(partial(self._admin.set_retries, key, retries)))
+        left = the_retries(retries)
+        await self._calls.run(Task(partial(self._admin.set_retries, key, left)))
 
     async def resolve(self, key: str, retries: int | None = None) -> None:
-        self.wake(
-            await self._calls.run(Task(partial(self._admin.resolve, key, retries), atomic=True))
-        )
+        left = None if retries is None else the_retries(retries)
+        self.wake(await self._calls.run(Task(partial(self._admin.resolve, key, left), atomic=True)))
 
     async def run_now(self, key: str) -> None:
         self.wake(await self._calls.run(Task(partial(self._admin.run_now, key))))
@@ -250,22 +256,21 @@ class PostgresEngine(DatabaseEngine):
         await self._calls.run(Task(partial(self._admin.drop, key), atomic=True))
 
     async def pause(self, job_type: str) -> None:
-        await self._calls.run(Task(partial(self._admin.pause, job_type, True)))
+        await self._calls.run(Task(partial(self._admin.pause, one_type(job_type), True)))
 
     async def resume(self, job_type: str) -> None:
-        await self._calls.run(Task(partial(self._admin.pause, job_type, False)))
+        await self._calls.run(Task(partial(self._admin.pause, one_type(job_type), False)))
         self.wake(job_type)
 
     async def limit(self, job_type: str, most: int | None) -> None:
-        if most is not None and most < 0:
-            raise ValueError(f"most must be 0 or more, or None, not {most!r}")
-        await self._calls.run(Task(partial(self._admin.limit, job_type, most)))
+        kind, number = one_type(job_type), the_limit(most)
+        await self._calls.run(Task(partial(self._admin.limit, kind, number)))
         self.wake(job_type)
 
     async def prune(self, older_than: float) -> int:
-        total = 0
+        age, total = the_age(older_than), 0
         while True:
-            gone = await self._calls.run(Task(partial(self._admin.prune, older_than)))
+            gone = await self._calls.run(Task(partial(self._admin.prune, age)))
             total += gone
             if gone < admin.PRUNED_AT_ONCE:
                 return total

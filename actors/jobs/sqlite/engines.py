@@ -26,7 +26,6 @@ from actors.jobs.engine import (
     Settlement,
 )
 from actors.jobs.job import MAX_BYTES, Lease, NewJob
-from actors.jobs.listing import the_most, the_state, the_type
 from actors.jobs.outcomes import Failed, PutBack, State
 from actors.jobs.poison import PoisonJob
 from actors.jobs.sqlite import admin, store
@@ -39,6 +38,15 @@ from actors.jobs.sqlite.database import (
     lend,
 )
 from actors.jobs.sqlite.schema import migrate
+from actors.jobs.wishes import (
+    one_type,
+    the_age,
+    the_limit,
+    the_most,
+    the_retries,
+    the_state,
+    the_type,
+)
 from actors.options import OptionError
 from actors.records import record
 
@@ -117,12 +125,12 @@ class SQLEngine(DatabaseEngine):
         return await self.at_now(admin.cancel, key) is not None
 
     async def set_retries(self, key: str, retries: int) -> None:
-        if retries < 0:
-            raise ValueError(f"retries must be 0 or more, not {retries!r}")
-        await self._runner.write(lambda db: admin.set_retries(db, key, retries))
+        left = the_retries(retries)
+        await self._runner.write(lambda db: admin.set_retries(db, key, left))
 
     async def resolve(self, key: str, retries: int | None = None) -> None:
-        self.wake(await self.at_now(admin.resolve, key, retries))
+        left = None if retries is None else the_retries(retries)
+        self.wake(await self.at_now(admin.resolve, key, left))
 
     async def run_now(self, key: str) -> None:
         self.wake(await self.at_now(admin.run_now, key))
@@ -137,22 +145,23 @@ class SQLEngine(DatabaseEngine):
         await self.at_now(admin.drop, key)
 
     async def pause(self, job_type: str) -> None:
-        await self._runner.write(lambda db: admin.pause(db, job_type, True))
+        kind = one_type(job_type)
+        await self._runner.write(lambda db: admin.pause(db, kind, True))
 
     async def resume(self, job_type: str) -> None:
-        await self._runner.write(lambda db: admin.pause(db, job_type, False))
+        kind = one_type(job_type)
+        await self._runner.write(lambda db: admin.pause(db, kind, False))
         self.wake(job_type)
 
     async def limit(self, job_type: str, most: int | None) -> None:
-        if most is not None and most < 0:
-            raise ValueError(f"most must be 0 or more, or None, not {most!r}")
-        await self._runner.write(lambda db: admin.limit(db, job_type, most))
+        kind, number = one_type(job_type), the_limit(most)
+        await self._runner.write(lambda db: admin.limit(db, kind, number))
         self.wake(job_type)
 
     async def prune(self, older_than: float) -> int:
-        total = 0
+        age, total = the_age(older_than), 0
         while True:
-            gone = await self.at_now(admin.prune, older_than)
+            gone = await self.at_now(admin.prune, age)
             total += gone
             if gone < admin.PRUNED_AT_ONCE:
                 return total
