@@ -152,9 +152,12 @@ def backoff_exact(tree: TreeTrace, _at: Moment) -> None:
     me = "backoff_exact"
     failures = _Failures(tree)
     due: dict[str, RestartScheduled] = {}
+    joined: set[str] = set()  # those that a sibling's failure took into the restart of its group
     for event in tree.events:
         path = event.path
         if isinstance(event, RestartScheduled):
+            joined.update(other for other in due if _is_of_group(tree, event, other))
+            joined.discard(path)
             spec = tree.spec(path, event)
             if spec is not None:
                 low, high = _wait(spec.restart, event.attempt)
@@ -178,7 +181,8 @@ def backoff_exact(tree: TreeTrace, _at: Moment) -> None:
             if decided is not None and event.seq in tree.timed:
                 when = decided.time + decided.delay
                 must(
-                    abs(event.time - when) <= GRAIN or (decided.group and event.time >= when),
+                    abs(event.time - when) <= GRAIN
+                    or (event.time >= when and (decided.group or path in joined)),
                     me,
                     f"{path} was started at {event.time:g}, and that was decided for {when:g}",
                     [decided, event],
@@ -190,6 +194,12 @@ def backoff_exact(tree: TreeTrace, _at: Moment) -> None:
             ):  # its next run starts them all anew
                 due = {p: e for p, e in due.items() if not p.startswith(f"{path}/")}
         failures.see(event)
+
+
+def _is_of_group(tree: TreeTrace, decided: RestartScheduled, path: str) -> bool:
+    above = tree.parent(decided.path, decided)
+    name = path.removeprefix(f"{above}/").partition("/")[0]
+    return tree.parent(path, decided) == above and name in decided.group
 
 
 def _wait(policy: RestartPolicy, n: int) -> tuple[float, float]:

@@ -51,6 +51,20 @@ def traced(*fates: float) -> Trace:
     return sim.trace
 
 
+def test_who_waits_joins_the_restart_of_its_group() -> None:
+    """A replica that waits for its own restart waits for the group's, if a sibling that was added meanwhile fails."""
+    tree = Supervisor("t", [Worker("w", idle, restart=EXACT)], strategy="one_for_all")
+    with Sim() as sim:
+        pool = sim.supervise(faulty(tree))
+        sim.grips["t/w/0"].crash()
+        sim.advance(0.5)
+        sim.run(pool.scale, "w", 2)
+        sim.grips["t/w/1"].crash()
+        sim.advance(10)
+    judge(sim.trace)
+    assert [e.time for e in sim.trace.of(Started) if e.path == "t/w/0"] == [0, 1.5]
+
+
 def change(trace: Trace, kind, index: int, **fields) -> Trace:
     """The same trace, but for one event."""
     events = trace.trees[0].events
